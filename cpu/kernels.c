@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Fills the table of kernels, level over level. */
+#include "config.h"
+
+#include "cpu/kernels.h"
+
+/**
+ * sluice_cpu_kernels_init:
+ * @k: the table to fill
+ * @features: the levels that may be used; the machine must have them
+ *
+ * Threads: any.
+ * Since: 0.1
+ */
+void
+sluice_cpu_kernels_init(SluiceCpuKernels *k, SluiceCpuFeatures features)
+{
+    sluice_cpu_ops_init_ref(k);
+    k->features = features;
+}
