@@ -16,5 +16,6 @@ void
 sluice_cpu_kernels_init(SluiceCpuKernels *k, SluiceCpuFeatures features)
 {
     sluice_cpu_ops_init_ref(k);
+    sluice_cpu_quant_init(&k->quant, features);
     k->features = features;
 }

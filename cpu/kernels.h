@@ -10,6 +10,7 @@
 #pragma once
 
 #include "cpu/matmul.h"
+#include "cpu/quant.h"
 #include "cpu/sluice-cpu.h"
 
 G_BEGIN_DECLS
@@ -105,6 +106,7 @@ struct SluiceCpuKernels {
     SluiceCpuTransposeFn transpose;
     SluiceCpuDeltaFn delta_step;
     SluiceCpuConvFn conv;
+    SluiceCpuQuantKernels quant; /* what cpu/matmul.c calls */
 };
 
 void sluice_cpu_kernels_init(SluiceCpuKernels *k, SluiceCpuFeatures features);

@@ -11,16 +11,16 @@ G_BEGIN_DECLS
 /* Instruction set levels, each including those before it; a bit is set when the processor has
  * the instructions and the operating system saves the registers. */
 typedef enum {
-    SLUICE_CPU_AVX2 = 1 << 0,    /* with FMA and F16C */
+    SLUICE_CPU_AVX2 = 1 << 0,     /* with FMA and F16C */
     SLUICE_CPU_AVX_VNNI = 1 << 1, /* 256-bit VEX form */
-    SLUICE_CPU_AVX512 = 1 << 2,  /* F, BW, DQ, VL and VNNI */
+    SLUICE_CPU_AVX512 = 1 << 2,   /* F, BW, DQ, VL and VNNI */
 } SluiceCpuFeatures;
 
 /* What the executor is told besides SluiceBackendConfig. */
 typedef struct {
-    int n_threads;              /* 0: one per physical performance core that we may use */
-    int n_threads_batch;        /* for steps of more than one row; 0: as n_threads */
-    gboolean pin_threads;       /* bind each thread to its core */
+    int n_threads;                    /* 0: one per physical performance core that we may use */
+    int n_threads_batch;              /* for steps of more than one row; 0: as n_threads */
+    gboolean pin_threads;             /* bind each thread to its core */
     const SluiceResidency *residency; /* borrowed; must outlive the backend */
 } SluiceCpuOptions;
 
