@@ -55,6 +55,11 @@ SLUICE_API GArray *sluice_model_tokenize(const SluiceModel *model, const char *t
 /* (transfer full): the text of a whole sequence, valid UTF-8. */
 SLUICE_API char *sluice_model_detokenize(const SluiceModel *model, const int32_t *tokens, gsize n,
                                          gboolean show_special, gsize *n_bytes);
+/* The bytes of one token inside a text; a character may be spread over several tokens. */
+SLUICE_API void sluice_model_append_token(const SluiceModel *model, int32_t token,
+                                          gboolean show_special, GString *out);
+/* FALSE: sluice_model_chat_tokens() has nothing to render with. */
+SLUICE_API bool sluice_model_has_chat_template(const SluiceModel *model);
 SLUICE_API bool sluice_model_is_end(const SluiceModel *model, int32_t token);
 SLUICE_API int32_t sluice_model_bos(const SluiceModel *model); /* -1: none */
 SLUICE_API bool sluice_model_adds_bos(const SluiceModel *model);
