@@ -124,4 +124,8 @@ sluice_cpu_quant_init(SluiceCpuQuantKernels *k, SluiceCpuFeatures features)
     k->types[SLUICE_DTYPE_F32].gemv_float = gemv_f32_ref;
     k->types[SLUICE_DTYPE_F16].gemv_float = gemv_f16_ref;
     k->types[SLUICE_DTYPE_BF16].gemv_float = gemv_bf16_ref;
+#ifdef HAVE_X86
+    if (features & SLUICE_CPU_AVX2)
+        sluice_cpu_quant_init_avx2(k);
+#endif
 }

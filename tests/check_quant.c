@@ -371,6 +371,221 @@ START_TEST(quantised_activations_are_within_half_a_step)
 }
 END_TEST
 
+/* ---- levels --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    SluiceCpuFeatures features;                   /* of a level of this processor, or */
+    void (*init)(SluiceCpuQuantKernels *kernels); /* an emulated one, over the reference */
+} Level;
+
+static const Level levels[] = {
+    {"avx2", SLUICE_CPU_AVX2, NULL},
+};
+
+/* Fills the table; false when this processor lacks the level. */
+static bool
+level_init(const Level *level, SluiceCpuKernels *k)
+{
+    if ((level->features & ~sluice_cpu_features()) != 0)
+        return false;
+    sluice_cpu_kernels_init(k, level->features);
+    if (level->init != NULL)
+        level->init(&k->quant);
+    return true;
+}
+
+/* Shapes in blocks of the type: odd numbers of rows, one block, real sizes. */
+static const struct {
+    int16_t n_rows;
+    int16_t n_cols; /* at least one block */
+    int16_t n_x;
+} shapes[] = {
+    {1, 32, 1},   {2, 64, 1},   {3, 96, 2},    {5, 256, 3},   {7, 512, 1},
+    {17, 576, 1}, {16, 288, 4}, {33, 768, 8},  {15, 1024, 9}, {16, 1536, 5},
+    {31, 640, 7}, {4, 4096, 1}, {17, 2304, 6}, {32, 256, 64}, {48, 1280, 37},
+};
+
+/* Both products on the same quantised input; the reference's output is kept. */
+static double
+compare_products(Product *p, const SluiceCpuKernels *ref, const SluiceCpuKernels *k,
+                 const int32_t *row_idx, int64_t n_x)
+{
+    g_autofree double *want = g_new(double, n_x * p->n_rows);
+
+    product_run(p, ref, row_idx, n_x);
+    for (int64_t t = 0; t < n_x; t++) {
+        for (int64_t j = 0; j < p->n_rows; j++)
+            want[t * p->n_rows + j] = p->y[t * p->ldy + j];
+    }
+    product_run(p, k, row_idx, n_x);
+    return product_nmse(p, want, n_x);
+}
+
+static void
+check_shape(const Level *level, const SluiceCpuKernels *k, SluiceDtype dtype, int64_t n_rows,
+            int64_t n_cols, int64_t n_x, GRand *rand)
+{
+    int64_t block_len = sluice_dtype_info(dtype)->block_len;
+    SluiceCpuKernels ref;
+    Product p;
+    double nmse;
+
+    sluice_cpu_kernels_init(&ref, 0);
+    n_cols = MAX(n_cols / block_len * block_len, block_len);
+    product_init(&p, dtype, n_rows, n_cols, n_x, rand);
+    if (p.q8_memory != NULL)
+        sluice_cpu_q8_quantise(&ref, &p.input.q8, p.x, n_cols, 0, n_x);
+    nmse = compare_products(&p, &ref, k, NULL, n_x);
+    /* Floats are summed in another order over many more terms: the bound of float kernels. */
+    ck_assert_msg(nmse < (p.q8_memory != NULL ? 1e-9 : 1e-7), "%s %s [%d, %d] x %d: nmse %g",
+                  level->name, sluice_dtype_info(dtype)->name, (int) n_rows, (int) n_cols,
+                  (int) n_x, nmse);
+    product_clear(&p);
+}
+
+START_TEST(levels_match_the_reference)
+{
+    const Level *level = &levels[_i];
+    GRand *rand = test_rand();
+    SluiceCpuKernels k;
+
+    if (level_init(level, &k)) {
+        for (int i = 0; i < SLUICE_DTYPE_COUNT; i++) {
+            for (size_t s = 0; is_product_type(i) && s < G_N_ELEMENTS(shapes); s++)
+                check_shape(level, &k, (SluiceDtype) i, shapes[s].n_rows, shapes[s].n_cols,
+                            shapes[s].n_x, rand);
+        }
+    }
+    g_rand_free(rand);
+}
+END_TEST
+
+START_TEST(every_number_of_rows_matches)
+{
+    static const SluiceDtype dtypes[] = {SLUICE_DTYPE_Q4_1, SLUICE_DTYPE_Q8_0, SLUICE_DTYPE_Q6_K,
+                                         SLUICE_DTYPE_Q4_K, SLUICE_DTYPE_IQ2_XXS};
+    const Level *level = &levels[_i];
+    GRand *rand = test_rand();
+    SluiceCpuKernels k;
+
+    if (level_init(level, &k)) {
+        for (size_t i = 0; i < G_N_ELEMENTS(dtypes); i++) {
+            for (int n_x = 1; n_x <= 40; n_x++)
+                check_shape(level, &k, dtypes[i], 1 + (n_x * 7) % 19, 256, n_x, rand);
+        }
+    }
+    g_rand_free(rand);
+}
+END_TEST
+
+/* Weights of all ones and of all zeros, activations at both ends of their range. */
+START_TEST(extreme_blocks_do_not_saturate)
+{
+    const Level *level = &levels[_i];
+    GRand *rand = test_rand();
+    SluiceCpuKernels k, ref;
+
+    sluice_cpu_kernels_init(&ref, 0);
+    for (int i = 0; level_init(level, &k) && i < SLUICE_DTYPE_COUNT; i++) {
+        for (int n_x = 1; is_product_type(i) && n_x <= 16; n_x += 15) {
+            for (int pattern = 0; pattern < 6; pattern++) {
+                static const uint8_t fills[6] = {0xff, 0x80, 0x7f, 0x00, 0x88, 0xf0};
+                const SluiceDtypeInfo *info = sluice_dtype_info((SluiceDtype) i);
+                Product p;
+                double nmse;
+
+                product_init(&p, (SluiceDtype) i, 16, 512, n_x, rand);
+                for (size_t b = 0; b < 16 * p.row_stride; b++) {
+                    /* Keep what fill_blocks did for the halfs: bytes of small exponent. */
+                    size_t at = b % (size_t) info->block_bytes;
+                    bool is_scale =
+                        info->is_quantised && (at < 4 || at + 4 >= (size_t) info->block_bytes);
+
+                    if (info->is_quantised && !is_scale)
+                        p.weight[b] = fills[pattern];
+                }
+                if (p.q8_memory == NULL) {
+                    product_clear(&p);
+                    continue;
+                }
+                for (int64_t e = 0; e < n_x * 512; e++)
+                    p.x[e] = pattern % 2 == 0 || e % 3 != 0 ? 1.0f : -1.0f;
+                sluice_cpu_q8_quantise(&ref, &p.input.q8, p.x, 512, 0, n_x);
+                nmse = compare_products(&p, &ref, &k, NULL, n_x);
+                ck_assert_msg(nmse < 1e-9, "%s %s fill %02x x %d: nmse %g", level->name, info->name,
+                              fills[pattern], n_x, nmse);
+                product_clear(&p);
+            }
+        }
+    }
+    g_rand_free(rand);
+}
+END_TEST
+
+START_TEST(listed_rows_are_those_of_the_list)
+{
+    static const int32_t row_idx[] = {11, 3, 3, 0, 12, 7, 1, 2, 9, 10, 4, 5, 6, 8, 11, 0, 1, 2, 4};
+    const Level *level = &levels[_i];
+    GRand *rand = test_rand();
+    SluiceCpuKernels k, ref;
+
+    sluice_cpu_kernels_init(&ref, 0);
+    if (level_init(level, &k)) {
+        for (int i = 0; i < SLUICE_DTYPE_COUNT; i++) {
+            for (int n_idx = 1; is_product_type(i) && n_idx <= 13; n_idx += 4) {
+                Product p;
+
+                product_init(&p, (SluiceDtype) i, 9, 256, 13, rand);
+                if (p.q8_memory != NULL)
+                    sluice_cpu_q8_quantise(&ref, &p.input.q8, p.x, 256, 0, 13);
+                ck_assert_double_lt(compare_products(&p, &ref, &k, row_idx, n_idx), 1e-9);
+                product_clear(&p);
+            }
+        }
+    }
+    g_rand_free(rand);
+}
+END_TEST
+
+START_TEST(levels_quantise_to_the_same_bits)
+{
+    enum { N = 4096 };
+    const Level *level = &levels[_i];
+    GRand *rand = test_rand();
+    size_t n_bytes = sluice_cpu_q8_bytes(1, N);
+    uint8_t *want_memory = alloc_aligned(n_bytes);
+    uint8_t *got_memory = alloc_aligned(n_bytes);
+    float *memory = g_new(float, N + 1);
+    float *x = memory + 1;
+    SluiceCpuKernels k, ref;
+    SluiceCpuQ8 want, got;
+
+    sluice_cpu_kernels_init(&ref, 0);
+    sluice_cpu_q8_place(&want, 1, N, want_memory);
+    sluice_cpu_q8_place(&got, 1, N, got_memory);
+    for (int round = 0; level_init(level, &k) && round < 20; round++) {
+        for (int e = 0; e < N; e++) {
+            x[e] = (float) g_rand_double_range(rand, -1, 1) * powf(10, (float) (e / 32 % 70 - 35));
+            if (round == 1)
+                x[e] = (float) (g_rand_int_range(rand, -254, 255)) * 0.5f; /* ties */
+            else if (round == 2)
+                x[e] = e % 64 < 32 ? 0 : 1e-41f;
+        }
+        sluice_cpu_q8_quantise(&ref, &want, x, N, 0, 1);
+        sluice_cpu_q8_quantise(&k, &got, x, N, 0, 1);
+        ck_assert_mem_eq(want.q, got.q, N);
+        ck_assert_mem_eq(want.d, got.d, N / 32 * sizeof(float));
+        ck_assert_mem_eq(want.s32, got.s32, N / 32 * sizeof(float));
+        ck_assert_mem_eq(want.s16, got.s16, N / 16 * sizeof(float));
+    }
+    g_free(memory);
+    free(want_memory);
+    free(got_memory);
+    g_rand_free(rand);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -382,6 +597,14 @@ main(void)
     tc = tcase_create("reference");
     tcase_add_test(tc, quantised_activations_are_within_half_a_step);
     tcase_add_test(tc, reference_product_is_that_of_dequantised_rows);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("levels");
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, levels_quantise_to_the_same_bits, 0, G_N_ELEMENTS(levels));
+    tcase_add_loop_test(tc, levels_match_the_reference, 0, G_N_ELEMENTS(levels));
+    tcase_add_loop_test(tc, every_number_of_rows_matches, 0, G_N_ELEMENTS(levels));
+    tcase_add_loop_test(tc, extreme_blocks_do_not_saturate, 0, G_N_ELEMENTS(levels));
+    tcase_add_loop_test(tc, listed_rows_are_those_of_the_list, 0, G_N_ELEMENTS(levels));
     suite_add_tcase(suite, tc);
     return sluice_test_run(suite);
 }
