@@ -355,7 +355,8 @@ add_tensors(Builder *b)
     if (s->has_rope_factors && (b->traits & FUSED)) {
         add(b, -1, "rope_factors_long.weight", rotated(s) / 2, 0, 0);
         add(b, -1, "rope_factors_short.weight", rotated(s) / 2, 0, 0);
-    } else if (s->has_rope_factors) {
+    } else if (s->has_rope_factors && b->traits == 0) {
+        /* Only llama has them. */
         add(b, -1, "rope_freqs.weight", rotated(s) / 2, 0, 0);
     }
     for (int i = 0; i < s->n_layers; i++)
@@ -633,18 +634,22 @@ add_bpe_tokens(Vocabulary *v)
     add_token(v, TOKEN_CONTROL, 0, "<|im_end|>");
 }
 
+/* The special tokens that come first. Some programs look for those of phi3 by name. */
+enum { N_SPECIAL = 6 };
+static const char *const gemma_specials[N_SPECIAL] = {"<pad>", "<eos>",           "<bos>",
+                                                      "<unk>", "<start_of_turn>", "<end_of_turn>"};
+static const char *const phi3_specials[N_SPECIAL] = {"<unk>",         "<s>",           "</s>",
+                                                     "<|endoftext|>", "<|assistant|>", "<|end|>"};
+
 static void
-add_spm_tokens(Vocabulary *v)
+add_spm_tokens(Vocabulary *v, const char *const *specials)
 {
     static const char *const pieces[] = {"\u2581",  "th",       "in",  "er",        "\u2581t",
                                          "\u2581a", "\u2581th", "the", "\u2581the", "ing"};
 
-    add_token(v, TOKEN_CONTROL, 0, "<pad>");
-    add_token(v, TOKEN_CONTROL, 0, "<eos>");
-    add_token(v, TOKEN_CONTROL, 0, "<bos>");
-    add_token(v, TOKEN_UNKNOWN, 0, "<unk>");
-    add_token(v, TOKEN_CONTROL, 0, "<start_of_turn>");
-    add_token(v, TOKEN_CONTROL, 0, "<end_of_turn>");
+    for (size_t i = 0; i < N_SPECIAL; i++)
+        add_token(v, strcmp(specials[i], "<unk>") == 0 ? TOKEN_UNKNOWN : TOKEN_CONTROL, 0, "%s",
+                  specials[i]);
     if (v->n_vocab >= 400) {
         for (int b = 0; b < 256; b++)
             add_token(v, TOKEN_BYTE, 0, "<0x%02X>", b);
@@ -661,10 +666,14 @@ add_spm_tokens(Vocabulary *v)
 static const char bpe_template[] =
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-static const char spm_template[] =
+static const char gemma_template[] =
     "{{ bos_token }}{% for message in messages %}<start_of_turn>"
     "{{ 'model' if message.role == 'assistant' else message.role }}\n{{ message.content }}"
     "<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}";
+
+static const char phi3_template[] = "{% for message in messages %}<|{{ message.role }}|>\n{{ "
+                                    "message.content }}<|end|>\n{% endfor %}"
+                                    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}";
 
 static void
 put_vocabulary(GgufWriter *w, const ModelSpec *spec, int traits)
@@ -674,10 +683,11 @@ put_vocabulary(GgufWriter *w, const ModelSpec *spec, int traits)
                     .scores = g_array_new(FALSE, FALSE, sizeof(float)),
                     .n_vocab = spec->n_vocab};
     bool is_spm = (traits & SPM) != 0;
+    bool is_phi3 = (traits & FUSED) != 0;
     uint32_t n = (uint32_t) spec->n_vocab;
 
     if (is_spm)
-        add_spm_tokens(&v);
+        add_spm_tokens(&v, is_phi3 ? phi3_specials : gemma_specials);
     else
         add_bpe_tokens(&v);
     gguf_writer_string(w, "tokenizer.ggml.model", is_spm ? "llama" : "gpt2");
@@ -696,17 +706,23 @@ put_vocabulary(GgufWriter *w, const ModelSpec *spec, int traits)
         for (size_t i = 0; has_merges && i < G_N_ELEMENTS(merges); i++)
             gguf_writer_item(w, merges[i], -1);
     }
-    gguf_writer_u32(w, "tokenizer.ggml.bos_token_id", is_spm ? 2 : n >= 3 ? n - 3 : 0);
-    gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", is_spm ? 1 : n - 1);
     if (is_spm) {
-        gguf_writer_u32(w, "tokenizer.ggml.unknown_token_id", 3);
-        gguf_writer_u32(w, "tokenizer.ggml.padding_token_id", 0);
+        gguf_writer_u32(w, "tokenizer.ggml.bos_token_id", is_phi3 ? 1 : 2);
+        gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", is_phi3 ? 2 : 1);
+        gguf_writer_u32(w, "tokenizer.ggml.unknown_token_id", is_phi3 ? 0 : 3);
+        gguf_writer_u32(w, "tokenizer.ggml.padding_token_id", is_phi3 ? 3 : 0);
         gguf_writer_u32(w, "tokenizer.ggml.eot_token_id", 5);
+    } else {
+        gguf_writer_u32(w, "tokenizer.ggml.bos_token_id", n >= 3 ? n - 3 : 0);
+        gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", n - 1);
     }
     gguf_writer_bool(w, "tokenizer.ggml.add_bos_token", is_spm);
     gguf_writer_bool(w, "tokenizer.ggml.add_eos_token", false);
     gguf_writer_bool(w, "tokenizer.ggml.add_space_prefix", false);
-    gguf_writer_string(w, "tokenizer.chat_template", is_spm ? spm_template : bpe_template);
+    gguf_writer_string(w, "tokenizer.chat_template",
+                       is_phi3  ? phi3_template
+                       : is_spm ? gemma_template
+                                : bpe_template);
     g_ptr_array_unref(v.texts);
     g_array_unref(v.types);
     g_array_unref(v.scores);

@@ -35,7 +35,7 @@ typedef struct {
     double rope_base;
     double rms_eps;
     bool is_tied;
-    bool has_rope_factors;
+    bool has_rope_factors; /* llama and phi3 */
 
     int type;        /* a SluiceDtype */
     int down_type;   /* of ffn_down*; -1: as type */
