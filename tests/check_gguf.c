@@ -1386,6 +1386,141 @@ START_TEST(split_keys_of_a_wrong_type_are_refused)
 }
 END_TEST
 
+/* ---- verify ----------------------------------------------------------------------------- */
+
+/* Where a block of a type can hold something that is no number, and the smallest such bytes. */
+static const struct {
+    SluiceDtype dtype;
+    int at;
+    int n_bytes;
+    uint8_t bytes[8];
+} bad_scales[] = {
+    {SLUICE_DTYPE_F32, 0, 4, {0, 0, 0x80, 0x7f}},
+    {SLUICE_DTYPE_F32, 0, 4, {1, 0, 0x80, 0xff}},
+    {SLUICE_DTYPE_F64, 0, 8, {0, 0, 0, 0, 0, 0, 0xf0, 0x7f}},
+    {SLUICE_DTYPE_F16, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_BF16, 0, 2, {0x80, 0x7f}},
+    {SLUICE_DTYPE_Q4_0, 0, 2, {0, 0xfc}},
+    {SLUICE_DTYPE_Q4_1, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q4_1, 2, 2, {0, 0x7e}},
+    {SLUICE_DTYPE_Q5_0, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q5_1, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q5_1, 2, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q8_0, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q2_K, 80, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q2_K, 82, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q3_K, 108, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q4_K, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q4_K, 2, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q5_K, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q5_K, 2, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q6_K, 208, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_IQ2_XXS, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_IQ2_XS, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_IQ2_S, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_IQ3_XXS, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_IQ3_S, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_IQ1_S, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_IQ1_M, 48, 8, {0, 0, 0, 0, 0, 0xc0, 0, 0x70}},
+    {SLUICE_DTYPE_IQ4_NL, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_IQ4_XS, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_TQ1_0, 52, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_TQ2_0, 64, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_MXFP4, 0, 1, {0xff}},
+    {SLUICE_DTYPE_MXFP4, 0, 2, {0xfd, 0x60}},
+    {SLUICE_DTYPE_Q1_0, 0, 2, {0, 0x7c}},
+    {SLUICE_DTYPE_Q2_0, 0, 2, {0, 0x7c}},
+};
+
+/* Two tensors of 3 rows of 5 blocks: the second one is looked at, its bytes at *at. */
+static GByteArray *
+make_blocks(SluiceDtype dtype, size_t *at)
+{
+    const SluiceDtypeInfo *info = sluice_dtype_info(dtype);
+    const int64_t ne[] = {5 * info->block_len, 3};
+    g_autoptr(GgufWriter) w = gguf_writer_new();
+
+    gguf_writer_tensor(w, "a", dtype, 2, ne);
+    gguf_writer_tensor(w, "b", dtype, 2, ne);
+    GByteArray *bytes = gguf_writer_bytes(w);
+    *at = bytes->len - 15 * (size_t) info->block_bytes;
+    return bytes;
+}
+
+START_TEST(a_scale_that_is_no_number_is_found)
+{
+    SluiceDtype dtype = bad_scales[_i].dtype;
+    const SluiceDtypeInfo *info = sluice_dtype_info(dtype);
+    g_autofree char *path = path_in_folder("m.gguf");
+    g_autoptr(GError) error = NULL;
+    size_t at;
+    g_autoptr(GByteArray) bytes = make_blocks(dtype, &at);
+
+    g_autoptr(SluiceGguf) good = sluice_gguf_open_bytes(bytes->data, bytes->len, NULL);
+    ck_assert(sluice_gguf_verify_tensor(good, 1, &error));
+    memcpy(bytes->data + at + 7 * info->block_bytes + bad_scales[_i].at, bad_scales[_i].bytes,
+           (size_t) bad_scales[_i].n_bytes);
+    ck_assert(g_file_set_contents(path, (const char *) bytes->data, bytes->len, NULL));
+    g_autoptr(SluiceGguf) bad = sluice_gguf_open(path, NULL);
+    ck_assert(sluice_gguf_verify_tensor(bad, 0, &error));
+    ck_assert(!sluice_gguf_verify_tensor(bad, 1, &error));
+    g_autofree char *expected = g_strdup_printf(
+        "%s: tensor 'b': a weight in row 1, elements %d to %d of %d (%s), is not a finite number",
+        path, 2 * info->block_len, 3 * info->block_len - 1, 5 * info->block_len, info->name);
+    ck_assert_str_eq(error->message, expected);
+}
+END_TEST
+
+START_TEST(the_largest_numbers_pass)
+{
+    static const struct {
+        SluiceDtype dtype;
+        int at;
+        int n_bytes;
+        uint8_t bytes[8];
+    } cases[] = {
+        {SLUICE_DTYPE_F32, 0, 4, {0xff, 0xff, 0x7f, 0xff}},
+        {SLUICE_DTYPE_F16, 0, 2, {0xff, 0x7b}},
+        {SLUICE_DTYPE_BF16, 0, 2, {0x7f, 0x7f}},
+        {SLUICE_DTYPE_Q4_K, 0, 4, {0xff, 0xfb, 0xff, 0x7b}},
+        {SLUICE_DTYPE_IQ1_M, 48, 8, {0xff, 0xff, 0xff, 0xff, 0xff, 0xbf, 0xff, 0x7f}},
+        {SLUICE_DTYPE_MXFP4, 0, 3, {0xfc, 0x77, 0x77}},
+        {SLUICE_DTYPE_MXFP4, 0, 2, {0xfd, 0x55}},
+        {SLUICE_DTYPE_NVFP4, 0, 4, {0xff, 0x7f, 0xff, 0x7f}},
+        {SLUICE_DTYPE_I64, 0, 8, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        size_t at;
+        g_autoptr(GByteArray) bytes = make_blocks(cases[i].dtype, &at);
+        g_autoptr(GError) error = NULL;
+        memcpy(bytes->data + at + cases[i].at, cases[i].bytes, (size_t) cases[i].n_bytes);
+        g_autoptr(SluiceGguf) gguf = sluice_gguf_open_bytes(bytes->data, bytes->len, NULL);
+        ck_assert_msg(sluice_gguf_verify_tensor(gguf, 1, &error), "%s",
+                      error ? error->message : "");
+    }
+}
+END_TEST
+
+START_TEST(a_file_cut_after_opening_is_an_error_when_read)
+{
+    g_autofree char *path = path_in_folder("m.gguf");
+    g_autoptr(GError) error = NULL;
+    size_t at;
+    g_autoptr(GByteArray) bytes = make_blocks(SLUICE_DTYPE_F32, &at);
+
+    ck_assert(g_file_set_contents(path, (const char *) bytes->data, bytes->len, NULL));
+    g_autoptr(SluiceGguf) gguf = sluice_gguf_open(path, NULL);
+    ck_assert_int_eq(truncate(path, (off_t) at), 0);
+    ck_assert(sluice_gguf_verify_tensor(gguf, 0, &error));
+    ck_assert(!sluice_gguf_verify_tensor(gguf, 1, &error));
+    ck_assert(g_error_matches(error, SLUICE_ERROR, SLUICE_ERROR_FILE));
+    g_autofree char *expected = g_strdup_printf(
+        "%s: tensor 'b': cannot read 60 bytes at offset %zu: the file ends there", path, at);
+    ck_assert_str_eq(error->message, expected);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -1442,6 +1577,9 @@ main(void)
     tcase_add_test(disk, a_renamed_split_says_what_to_do);
     tcase_add_test(disk, a_set_of_65535_stops_at_the_first_that_is_missing);
     tcase_add_test(disk, split_keys_of_a_wrong_type_are_refused);
+    tcase_add_loop_test(disk, a_scale_that_is_no_number_is_found, 0, G_N_ELEMENTS(bad_scales));
+    tcase_add_test(disk, the_largest_numbers_pass);
+    tcase_add_test(disk, a_file_cut_after_opening_is_an_error_when_read);
     suite_add_tcase(suite, good);
     suite_add_tcase(suite, values);
     suite_add_tcase(suite, checklist);

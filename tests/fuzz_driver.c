@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replays files, and all files of folders, through a fuzz target. It stands in for libFuzzer in
+ * Replays files, and all files of folders, through a fuzz target; without arguments the target's
+ * own corpus, $SLUICE_TEST_DATA/fuzz-<name> for fuzz_<name>. It stands in for libFuzzer in
  * `make check`, where every compiler must do; a crash names the file it came from.
  */
 #include "config.h"
 
 #include <glib.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
@@ -51,10 +54,24 @@ replay_folder(const char *path)
     return n;
 }
 
+static char *
+find_corpus(const char *program)
+{
+    g_autofree char *name = g_path_get_basename(program);
+    const char *folder = g_getenv("SLUICE_TEST_DATA");
+    const char *target = strstr(name, "fuzz_"); /* libtool may put "lt-" before it */
+
+    if (folder == NULL || target == NULL)
+        return NULL;
+    g_autofree char *corpus = g_strdelimit(g_strdup(target), "_", '-');
+    return g_build_filename(folder, corpus, NULL);
+}
+
 int
 main(int argc, char **argv)
 {
-    int n_all = 0;
+    g_autofree char *corpus = find_corpus(argv[0]);
+    int n_all = argc == 1 && corpus != NULL ? replay_folder(corpus) : 0;
 
     for (int i = 1; i < argc; i++) {
         int n = g_file_test(argv[i], G_FILE_TEST_IS_DIR) ? replay_folder(argv[i])
@@ -64,7 +81,7 @@ main(int argc, char **argv)
         n_all += n;
     }
     /* An empty corpus would pass without testing anything. */
-    if (n_all == 0) {
+    if (n_all <= 0) {
         fprintf(stderr, "%s: no inputs\n", argv[0]);
         return 2;
     }

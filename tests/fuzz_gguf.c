@@ -61,6 +61,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         g_assert(sluice_gguf_tensor_find(gguf, t->name) == (gssize) i);
         g_assert(t->data >= data && t->n_bytes <= (size_t) (data + n_bytes - t->data));
         sink += t->data[0] + t->data[t->n_bytes - 1];
+        sink += (uint64_t) sluice_gguf_verify_tensor(gguf, i, NULL);
     }
     return 0;
 }

@@ -101,5 +101,7 @@ size_t sluice_gguf_n_tensors(const SluiceGguf *gguf);
 const SluiceGgufTensor *sluice_gguf_tensor(const SluiceGguf *gguf, size_t tensor_idx);
 /* The index of the tensor called @name, or -1. */
 gssize sluice_gguf_tensor_find(const SluiceGguf *gguf, const char *name);
+/* Whether every weight of it, read from the file, is a finite number. */
+gboolean sluice_gguf_verify_tensor(const SluiceGguf *gguf, size_t tensor_idx, GError **error);
 
 G_END_DECLS
