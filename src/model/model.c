@@ -6,6 +6,8 @@
  */
 #include "config.h"
 
+#define G_LOG_DOMAIN "Sluice"
+
 #include "src/model/model.h"
 
 #include <string.h>
