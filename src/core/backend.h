@@ -151,6 +151,8 @@ typedef struct {
     int32_t max_rows; /* of a batch: the micro-batch */
     int32_t max_out;  /* rows whose logits can be wanted at once */
     int32_t max_seqs; /* in one batch */
+    int32_t max_hidden; /* widest hidden layer of an ffn; with experts also n_used times theirs;
+                           0: executors learn it from the first step */
     const SluiceKvGroup *kv_groups;
     int32_t n_kv_groups;
     const SluiceKvTable *kv_tables;
