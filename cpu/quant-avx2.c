@@ -68,44 +68,49 @@ quantise_avx2(const float *x, int64_t n, int8_t *q, float *d, float *s32, float 
 
 /*
  * One row of a type whose blocks have 32 elements. `load` gives the block's bytes; is_signed says
- * that they are int8 and need the sign trick, otherwise `offset` is taken off by the sums. The
- * halfs d and, with has_min, m open the block.
+ * that they are int8 and need the sign trick, otherwise `off` is taken off by the sums. scale gives
+ * d in lane 0 and, with has_min, m in lane 1. Blocks go to two accumulators in turn.
  */
+#define SIMPLE_STEP(load, is_signed, scale, b, i)                                                  \
+    do {                                                                                           \
+        const __m256i q = load(&block[b]);                                                         \
+        const __m128 dm = scale(&block[b]);                                                        \
+        const __m256i q_abs = is_signed ? _mm256_abs_epi8(q) : q;                                  \
+                                                                                                   \
+        UNROLL for (int t = 0; t < n_x; t++)                                                       \
+        {                                                                                          \
+            const __m256i a = load256(x[t].q + 32 * (b));                                          \
+            const __m256i s = is_signed ? _mm256_sign_epi8(a, q) : a;                              \
+            const __m128 w = _mm_mul_ss(dm, _mm_load_ss(x[t].d + (b)));                            \
+                                                                                                   \
+            acc[t][i] = _mm256_fmadd_ps(dot_bytes(q_abs, s), _mm256_broadcastss_ps(w), acc[t][i]); \
+            if (!is_signed)                                                                        \
+                acc_m[t] = _mm_fmadd_ps(dm, _mm_set1_ps(x[t].s32[b]), acc_m[t]);                   \
+        }                                                                                          \
+    } while (0)
+
 #define DOT_SIMPLE(name, Block, load, is_signed, off, has_min, scale)                              \
     INLINE void dot_##name(const uint8_t *row, int64_t n_cols, const SluiceCpuQ8Row *x,            \
                            const int n_x, float *out)                                              \
     {                                                                                              \
         const Block *block = (const Block *) row;                                                  \
+        const int64_t n_blocks = n_cols / 32;                                                      \
         __m256 acc[4][2];                                                                          \
         __m128 acc_m[4];                                                                           \
+        int64_t b;                                                                                 \
                                                                                                    \
         UNROLL for (int t = 0; t < n_x; t++)                                                       \
         {                                                                                          \
             acc[t][0] = acc[t][1] = _mm256_setzero_ps();                                           \
             acc_m[t] = _mm_setzero_ps();                                                           \
         }                                                                                          \
-        for (int64_t b = 0; b < n_cols / 32; b += 2) {                                             \
-            const int n = n_cols / 32 - b >= 2 ? 2 : 1;                                            \
-                                                                                                   \
+        for (b = 0; b + 2 <= n_blocks; b += 2) {                                                   \
             _mm_prefetch((const char *) (block + b) + PREFETCH_BYTES, _MM_HINT_T0);                \
-            for (int i = 0; i < n; i++) {                                                          \
-                const __m256i q = load(&block[b + i]);                                             \
-                const __m128 dm = scale(&block[b + i]);                                            \
-                const __m256i q_abs = is_signed ? _mm256_abs_epi8(q) : q;                          \
-                                                                                                   \
-                UNROLL for (int t = 0; t < n_x; t++)                                               \
-                {                                                                                  \
-                    const __m256i a = load256(x[t].q + 32 * (b + i));                              \
-                    const __m256i s = is_signed ? _mm256_sign_epi8(a, q) : a;                      \
-                    const __m128 w = _mm_mul_ss(dm, _mm_load_ss(x[t].d + b + i));                  \
-                                                                                                   \
-                    acc[t][i] =                                                                    \
-                        _mm256_fmadd_ps(dot_bytes(q_abs, s), _mm256_broadcastss_ps(w), acc[t][i]); \
-                    if (!is_signed)                                                                \
-                        acc_m[t] = _mm_fmadd_ps(dm, _mm_broadcast_ss(x[t].s32 + b + i), acc_m[t]); \
-                }                                                                                  \
-            }                                                                                      \
+            SIMPLE_STEP(load, is_signed, scale, b, 0);                                             \
+            SIMPLE_STEP(load, is_signed, scale, b + 1, 1);                                         \
         }                                                                                          \
+        if (b < n_blocks)                                                                          \
+            SIMPLE_STEP(load, is_signed, scale, b, 0);                                             \
         UNROLL for (int t = 0; t < n_x; t++)                                                       \
         {                                                                                          \
             float sum = sum_floats(_mm256_add_ps(acc[t][0], acc[t][1]));                           \
@@ -168,8 +173,8 @@ DOT_SIMPLE(mxfp4, SluiceBlockMXFP4, bytes_mxfp4, false, 12, false, e8m0_scale)
                     const __m256i a = load256(x[t].q + 32 * (b + i));                              \
                     const __m256i s = is_signed ? _mm256_sign_epi8(a, q) : a;                      \
                                                                                                    \
-                    acc[t][i & 1] = _mm256_fmadd_ps(dot_bytes(q_abs, s),                           \
-                                                    _mm256_broadcast_ss(&w[t][i]), acc[t][i & 1]); \
+                    acc[t][i & 1] = _mm256_fmadd_ps(dot_bytes(q_abs, s), _mm256_set1_ps(w[t][i]),  \
+                                                    acc[t][i & 1]);                                \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
@@ -223,7 +228,7 @@ DOT_SUPER32(iq4_xs, SluiceBlockIQ4_XS, open_iq4_xs, signed_iq4_xs, true, 0, fals
                     const __m256i p = _mm256_madd_epi16(_mm256_maddubs_epi16(q, a), scale);        \
                                                                                                    \
                     acc[t][i & 1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(p),                         \
-                                                    _mm256_broadcast_ss(&w[t][i]), acc[t][i & 1]); \
+                                                    _mm256_set1_ps(w[t][i]), acc[t][i & 1]);       \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
@@ -277,30 +282,50 @@ dot_unpacked(const SluiceCpuQuantType *type, const uint8_t *row, int64_t n_cols,
 
 /* ---- gemv ----------------------------------------------------------------------------------- */
 
-/* Input rows in fours: the row of weights is then read from the first-level cache again. */
+/*
+ * Input rows in fours: the row of weights is then read from the first-level cache again. Each
+ * number of input rows is a function of its own, so that the compiler keeps its registers apart.
+ */
 #define GEMV(name, dot)                                                                            \
+    GEMV_ROW(name, dot, 1)                                                                         \
+    GEMV_ROW(name, dot, 2)                                                                         \
+    GEMV_ROW(name, dot, 3)                                                                         \
+    GEMV_ROW(name, dot, 4)                                                                         \
     static void gemv_##name(const SluiceCpuQuantType *type, const uint8_t *rows,                   \
                             size_t row_stride, int64_t n_rows, int64_t n_cols,                     \
                             const SluiceCpuQ8Row *x, int n_x, float *y, int64_t ldy)               \
     {                                                                                              \
-        for (int64_t j = 0; j < n_rows; j++, rows += row_stride) {                                 \
-            for (int t = 0; t < n_x; t += 4) {                                                     \
-                float out[4];                                                                      \
-                const int n = n_x - t < 4 ? n_x - t : 4;                                           \
+        static const RowFn fns[4] = {row_##name##_1, row_##name##_2, row_##name##_3,               \
+                                     row_##name##_4};                                              \
                                                                                                    \
-                if (n == 1)                                                                        \
-                    dot(rows, n_cols, x + t, 1, out);                                              \
-                else if (n == 2)                                                                   \
-                    dot(rows, n_cols, x + t, 2, out);                                              \
-                else if (n == 3)                                                                   \
-                    dot(rows, n_cols, x + t, 3, out);                                              \
-                else                                                                               \
-                    dot(rows, n_cols, x + t, 4, out);                                              \
-                for (int i = 0; i < n; i++)                                                        \
-                    y[(t + i) * ldy + j] = out[i];                                                 \
-            }                                                                                      \
-        }                                                                                          \
+        run_rows(fns, type, rows, row_stride, n_rows, n_cols, x, n_x, y, ldy);                     \
     }
+
+typedef void (*RowFn)(const SluiceCpuQuantType *type, const uint8_t *row, int64_t n_cols,
+                      const SluiceCpuQ8Row *x, float *out);
+
+#define GEMV_ROW(name, dot, n_x)                                                                   \
+    static void row_##name##_##n_x(const SluiceCpuQuantType *type, const uint8_t *row,             \
+                                   int64_t n_cols, const SluiceCpuQ8Row *x, float *out)            \
+    {                                                                                              \
+        dot(row, n_cols, x, n_x, out);                                                             \
+    }
+
+static void
+run_rows(const RowFn *fns, const SluiceCpuQuantType *type, const uint8_t *rows, size_t row_stride,
+         int64_t n_rows, int64_t n_cols, const SluiceCpuQ8Row *x, int n_x, float *y, int64_t ldy)
+{
+    for (int64_t j = 0; j < n_rows; j++, rows += row_stride) {
+        for (int t = 0; t < n_x; t += 4) {
+            const int n = n_x - t < 4 ? n_x - t : 4;
+            float out[4];
+
+            fns[n - 1](type, rows, n_cols, x + t, out);
+            for (int i = 0; i < n; i++)
+                y[(t + i) * ldy + j] = out[i];
+        }
+    }
+}
 
 GEMV(q4_0, dot_q4_0)
 GEMV(q4_1, dot_q4_1)
