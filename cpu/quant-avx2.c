@@ -456,6 +456,8 @@ sluice_cpu_quant_init_avx2(SluiceCpuQuantKernels *k)
     }
     for (size_t i = 0; i < G_N_ELEMENTS(hot); i++)
         k->types[hot[i].dtype].gemv = hot[i].gemv;
+    sluice_cpu_quant_unpack_init_avx2(k);
+    sluice_cpu_quant_gemm_init_avx2(k);
     k->types[SLUICE_DTYPE_F32].gemv_float = gemv_f32;
     k->types[SLUICE_DTYPE_F16].gemv_float = gemv_f16;
     k->types[SLUICE_DTYPE_BF16].gemv_float = gemv_bf16;

@@ -15,6 +15,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
+/* The parts of sluice_cpu_quant_init_avx2() that lie in quant-gemm-avx2.c. */
+void sluice_cpu_quant_unpack_init_avx2(SluiceCpuQuantKernels *k);
+void sluice_cpu_quant_gemm_init_avx2(SluiceCpuQuantKernels *k);
+
 /* How far ahead of the reading a line is asked for. The hardware follows a stream within a page
  * of 4 KiB but not into the next. */
 #define PREFETCH_BYTES 2048

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The blocked product of quantised weights with many input rows, which every level of 256 bits
+ * and more makes out of its own micro-kernels.
+ *
+ * 16 rows of the weight by up to 1024 columns are unpacked once into a panel of bytes,
+ *
+ *     q[column / 4][row][column % 4],   d[sub-block][row],   m[sub-block][row],
+ *
+ * and the panel, which stays in the first-level cache, meets all input rows, a few at a time.
+ * Lanes are weight rows: four activation bytes are broadcast to all of them, so that sums need
+ * no adding across lanes, and scales are vectors over rows as well. A value is d q - m with
+ * unsigned q; the type's offset has moved into m.
+ *
+ * The wide panel, for levels that lack a product of unsigned by signed bytes without saturation,
+ * has q - offset in 16 bits, [column / 2][row][column % 2], and no m.
+ */
+#pragma once
+
+#include "cpu/quant-avx2.h"
+
+enum {
+    PANEL_ROWS = SLUICE_CPU_PANEL_ROWS,
+    PANEL_COLS = SLUICE_CPU_PANEL_COLS,
+    PANEL_TILE = 8, /* input rows that a micro-kernel takes at most */
+};
+
+typedef struct {
+    int n_blocks;    /* of 32 columns */
+    uint8_t *q;      /* or int16_t, wide */
+    float *d;        /* [n_blocks * n_subs, PANEL_ROWS] */
+    float *m;        /* the same */
+    int16_t *inputs; /* [PANEL_TILE, PANEL_COLS], for micro-kernels that widen */
+} Panel;
+
+/* tile [n_x, PANEL_ROWS] = panel . x, for the number of input rows of the function's place. x
+ * begins at the panel's first column. */
+typedef void (*MicroFn)(const Panel *panel, const SluiceCpuQ8Row *x, float *tile);
+
+typedef struct {
+    int tile_rows; /* as many fns */
+    bool is_wide;
+    MicroFn fns[PANEL_TILE];
+} Micro;
+
+/* ---- filling a panel ------------------------------------------------------------------------ */
+
+/* v[i] dword j becomes v[j] dword i. */
+INLINE void
+transpose_dwords(__m256i *v)
+{
+    __m256i a[8], b[8];
+
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        a[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
+        a[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        b[4 * i] = _mm256_unpacklo_epi64(a[4 * i], a[4 * i + 2]);
+        b[4 * i + 1] = _mm256_unpackhi_epi64(a[4 * i], a[4 * i + 2]);
+        b[4 * i + 2] = _mm256_unpacklo_epi64(a[4 * i + 1], a[4 * i + 3]);
+        b[4 * i + 3] = _mm256_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
+    }
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        v[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
+    }
+}
+
+/* 32 columns of eight rows, n_stride bytes apart, to row_base 0 or 8 of panel block b. */
+INLINE void
+fill_block(Panel *panel, const bool is_wide, int offset, int64_t b, int row_base,
+           const uint8_t *rows, size_t n_stride)
+{
+    __m256i v[8];
+
+    UNROLL for (int r = 0; r < 8; r++) v[r] = load256(rows + (size_t) r * n_stride);
+    transpose_dwords(v);
+    if (!is_wide) {
+        uint8_t *q = panel->q + b * 32 * PANEL_ROWS + 4 * row_base;
+
+        UNROLL for (int k = 0; k < 8; k++)
+            _mm256_store_si256((__m256i *) (q + k * 4 * PANEL_ROWS), v[k]);
+        return;
+    }
+    /* Each byte goes to the upper half of 16 bits and is shifted down with its sign. */
+    const __m256i first = _mm256_set1_epi32(0x01800080);
+    const __m256i second = _mm256_set1_epi32(0x03800280);
+    const __m256i lanes = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404,
+                                            0x08080808, 0x0c0c0c0c);
+    uint8_t *q = panel->q + 2 * (b * 32 * PANEL_ROWS) + 4 * row_base;
+
+    UNROLL for (int k = 0; k < 8; k++)
+    {
+        const __m256i s = _mm256_sub_epi8(v[k], _mm256_set1_epi8((char) offset));
+        const __m256i s0 = _mm256_shuffle_epi8(s, _mm256_or_si256(first, lanes));
+        const __m256i s1 = _mm256_shuffle_epi8(s, _mm256_or_si256(second, lanes));
+
+        _mm256_store_si256((__m256i *) (q + (2 * k) * 4 * PANEL_ROWS), _mm256_srai_epi16(s0, 8));
+        _mm256_store_si256((__m256i *) (q + (2 * k + 1) * 4 * PANEL_ROWS),
+                           _mm256_srai_epi16(s1, 8));
+    }
+}
+
+/* Unpacks columns [0, n_cols) of n_rows rows; missing rows become zero. */
+INLINE void
+fill_panel(Panel *panel, const SluiceCpuQuantType *type, const bool is_wide, const uint8_t *rows,
+           size_t row_stride, int n_rows, int64_t n_cols)
+{
+    const int n_subs = type->block_len / type->sub_len; /* of a block of the type */
+    const float offset = type->offset;
+    uint8_t q[8 * SLUICE_CPU_BLOCK_MAX] __attribute__((aligned(32)));
+
+    panel->n_blocks = (int) (n_cols / 32);
+    for (int base = 0; base < PANEL_ROWS; base += 8) {
+        for (int64_t i = 0; i < n_cols / type->block_len; i++) {
+            for (int r = 0; r < 8; r++) {
+                float *d = panel->d + i * n_subs * PANEL_ROWS + base + r;
+                float *m = panel->m + i * n_subs * PANEL_ROWS + base + r;
+                float ds[SLUICE_CPU_BLOCK_MAX / 16] = {0};
+                float ms[SLUICE_CPU_BLOCK_MAX / 16] = {0};
+
+                if (base + r < n_rows)
+                    type->unpack(rows + (size_t) (base + r) * row_stride +
+                                     (size_t) i * (size_t) type->block_bytes,
+                                 q + r * type->block_len, ds, ms);
+                else
+                    memset(q + r * type->block_len, type->offset, (size_t) type->block_len);
+                for (int s = 0; s < n_subs; s++) {
+                    d[s * PANEL_ROWS] = ds[s];
+                    m[s * PANEL_ROWS] = ms[s] + offset * ds[s];
+                }
+            }
+            for (int b = 0; b < type->block_len / 32; b++)
+                fill_block(panel, is_wide, type->offset, i * (type->block_len / 32) + b, base,
+                           q + 32 * b, (size_t) type->block_len);
+        }
+    }
+}
+
+/* ---- the product ---------------------------------------------------------------------------- */
+
+INLINE void
+store_tile(const float *tile, int n_x, int n_rows, bool is_first, float *y, int64_t ldy)
+{
+    for (int t = 0; t < n_x; t++, tile += PANEL_ROWS, y += ldy) {
+        if (n_rows == PANEL_ROWS) {
+            UNROLL for (int r = 0; r < PANEL_ROWS; r += 8)
+            {
+                __m256 v = _mm256_load_ps(tile + r);
+
+                if (!is_first)
+                    v = _mm256_add_ps(v, _mm256_loadu_ps(y + r));
+                _mm256_storeu_ps(y + r, v);
+            }
+        } else {
+            for (int r = 0; r < n_rows; r++)
+                y[r] = is_first ? tile[r] : y[r] + tile[r];
+        }
+    }
+}
+
+INLINE void
+run_gemm(const SluiceCpuQuantType *type, const Micro *micro, const bool is_wide,
+         const uint8_t *rows, size_t row_stride, int64_t n_rows, int64_t n_cols,
+         const SluiceCpuQ8 *q8, const int32_t *row_idx, int64_t n_x, float *y, int64_t ldy,
+         void *scratch)
+{
+    /* Wide panels have half the columns, so that they take the same cache. */
+    const int64_t panel_cols = is_wide ? PANEL_COLS / 2 : PANEL_COLS;
+    float tile[PANEL_TILE * PANEL_ROWS] __attribute__((aligned(64)));
+    Panel panel;
+
+    panel.q = scratch;
+    panel.d = (float *) (panel.q + PANEL_ROWS * PANEL_COLS);
+    panel.m = panel.d + PANEL_ROWS * PANEL_COLS / 16;
+    panel.inputs = (int16_t *) (panel.m + PANEL_ROWS * PANEL_COLS / 16);
+    for (int64_t j = 0; j < n_rows; j += PANEL_ROWS) {
+        const int n_panel = (int) (n_rows - j < PANEL_ROWS ? n_rows - j : PANEL_ROWS);
+
+        for (int64_t i = 0; i < n_cols; i += panel_cols) {
+            const uint8_t *first = rows + (size_t) j * row_stride +
+                                   (size_t) (i / type->block_len) * (size_t) type->block_bytes;
+
+            fill_panel(&panel, type, is_wide, first, row_stride, n_panel,
+                       n_cols - i < panel_cols ? n_cols - i : panel_cols);
+            for (int64_t t = 0; t < n_x; t += micro->tile_rows) {
+                const int n = (int) (n_x - t < micro->tile_rows ? n_x - t : micro->tile_rows);
+                SluiceCpuQ8Row x[PANEL_TILE];
+
+                for (int u = 0; u < n; u++) {
+                    x[u] = sluice_cpu_q8_row(q8, row_idx != NULL ? row_idx[t + u] : t + u);
+                    x[u].q += i;
+                    x[u].d += i / 32;
+                    x[u].s32 += i / 32;
+                    x[u].s16 += i / 16;
+                }
+                micro->fns[n - 1](&panel, x, tile);
+                store_tile(tile, n, n_panel, i == 0, y + t * ldy + j, ldy);
+            }
+        }
+    }
+}
