@@ -19,6 +19,14 @@
 void sluice_cpu_quant_unpack_init_avx2(SluiceCpuQuantKernels *k);
 void sluice_cpu_quant_gemm_init_avx2(SluiceCpuQuantKernels *k);
 
+/* Holds a sum in its register at this point: left alone, GCC re-associates long integer sums and
+ * spills their terms. */
+#ifdef SLUICE_SIMDE
+#define KEEP(v) ((void) (v))
+#else
+#define KEEP(v) __asm__("" : "+x"(v))
+#endif
+
 /* How far ahead of the reading a line is asked for. The hardware follows a stream within a page
  * of 4 KiB but not into the next. */
 #define PREFETCH_BYTES 2048

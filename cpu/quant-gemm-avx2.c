@@ -53,6 +53,8 @@ micro_bytes(const Panel *panel, const SluiceCpuQ8Row *x, float *tile, const int 
 
                         p[t][0] = k == g ? p0 : _mm256_add_epi16(p[t][0], p0);
                         p[t][1] = k == g ? p1 : _mm256_add_epi16(p[t][1], p1);
+                        KEEP(p[t][0]);
+                        KEEP(p[t][1]);
                     }
                 }
                 UNROLL for (int t = 0; t < n_x; t++)
@@ -62,6 +64,8 @@ micro_bytes(const Panel *panel, const SluiceCpuQ8Row *x, float *tile, const int 
 
                     sum[t][0] = g == 0 ? s0 : _mm256_add_epi32(sum[t][0], s0);
                     sum[t][1] = g == 0 ? s1 : _mm256_add_epi32(sum[t][1], s1);
+                    KEEP(sum[t][0]);
+                    KEEP(sum[t][1]);
                 }
             }
             UNROLL for (int t = 0; t < n_x; t++)
@@ -119,6 +123,8 @@ micro_wide(const Panel *panel, const SluiceCpuQ8Row *x, float *tile, const int n
 
                 sum[t][0] = k == 0 ? p0 : _mm256_add_epi32(sum[t][0], p0);
                 sum[t][1] = k == 0 ? p1 : _mm256_add_epi32(sum[t][1], p1);
+                KEEP(sum[t][0]);
+                KEEP(sum[t][1]);
             }
         }
         UNROLL for (int t = 0; t < n_x; t++)
