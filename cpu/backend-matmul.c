@@ -209,9 +209,10 @@ run_matmul(SluiceCpuBackend *b, const SluiceCpuStage *stage, int64_t begin, int6
     }
 }
 
-static bool
-check_product(SluiceCpuBackend *b, SluiceOpTag tag, SluiceWeight weight,
-              const SluiceWeightView *view, int64_t n_cols, int64_t n_rows)
+/* Whether a weight has the shape that an operation needs and a type that can be multiplied. */
+bool
+sluice_cpu_matmul_check(SluiceCpuBackend *b, SluiceOpTag tag, SluiceWeight weight,
+                        const SluiceWeightView *view, int64_t n_cols, int64_t n_rows)
 {
     const SluiceDtypeInfo *info = sluice_dtype_info(view->dtype);
 
@@ -239,7 +240,7 @@ sluice_cpu_op_matmul(SluiceBackend *base, const SluiceMatmulArgs *a, const Sluic
     int q8_slot;
 
     if (!sluice_cpu_backend_view(b, a->tag, a->weight, SLUICE_AXIS_ROWS, a->part, &m->view) ||
-        !check_product(b, a->tag, a->weight, &m->view, sluice_cpu_act_width(a->x), n))
+        !sluice_cpu_matmul_check(b, a->tag, a->weight, &m->view, sluice_cpu_act_width(a->x), n))
         return;
     if (!sluice_cpu_act_is_plain(a->y)) {
         sluice_cpu_backend_fail(b, SLUICE_STATUS_UNSUPPORTED,
@@ -355,7 +356,7 @@ sluice_cpu_place_hidden(SluiceCpuBackend *b, int64_t n_rows, int64_t n_cols, boo
     size_t n_bytes = is_q8 ? sluice_cpu_q8_bytes(n_rows, n_cols)
                            : (size_t) n_rows * (size_t) n_cols * sizeof(float);
 
-    if (!sluice_cpu_backend_reserve_hidden(b, n_bytes))
+    if (!sluice_cpu_backend_reserve(b, &b->hidden, n_bytes))
         return false;
     if (is_q8)
         sluice_cpu_q8_place(q8, n_rows, n_cols, b->hidden.data);
@@ -375,9 +376,9 @@ prepare_ffn(SluiceCpuBackend *b, const SluiceFfnArgs *a, const SluiceBatch *batc
         !sluice_cpu_backend_view(b, a->tag, a->down, SLUICE_AXIS_COLS, a->part, &down->view))
         return false;
     f->n = f->up.n_rows;
-    if (!check_product(b, a->tag, a->up, &f->up, n_in, f->n) ||
-        !check_product(b, a->tag, a->gate != 0 ? a->gate : a->up, &f->gate, n_in, f->n) ||
-        !check_product(b, a->tag, a->down, &down->view, f->n, sluice_cpu_act_width(a->y)))
+    if (!sluice_cpu_matmul_check(b, a->tag, a->up, &f->up, n_in, f->n) ||
+        !sluice_cpu_matmul_check(b, a->tag, a->gate != 0 ? a->gate : a->up, &f->gate, n_in, f->n) ||
+        !sluice_cpu_matmul_check(b, a->tag, a->down, &down->view, f->n, sluice_cpu_act_width(a->y)))
         return false;
     f->activation = a->activation;
     if (a->gate == 0 && a->up_bias != 0) {

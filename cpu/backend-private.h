@@ -39,9 +39,10 @@ enum {
     SLUICE_CPU_RES_HIDDEN = 0x10200,   /* between the two halves of a feed-forward network */
     SLUICE_CPU_RES_PARTIALS = 0x10201, /* of attention that is cut over keys */
     SLUICE_CPU_RES_ROUTES = 0x10202,   /* rows grouped by expert */
-    SLUICE_CPU_RES_TOP = 0x10203,      /* candidates of top_k */
-    SLUICE_CPU_RES_KV = 0x20000,       /* + layer */
-    SLUICE_CPU_RES_STATE = 0x30000,    /* + layer */
+    SLUICE_CPU_RES_SHARED_WEIGHTS = 0x10203,
+    SLUICE_CPU_RES_SHARED_HIDDEN = 0x10204,
+    SLUICE_CPU_RES_KV = 0x20000,    /* + layer */
+    SLUICE_CPU_RES_STATE = 0x30000, /* + layer */
 };
 
 typedef struct {
@@ -170,6 +171,7 @@ struct SluiceCpuBackend {
     SluiceCpuRegion state;
     SluiceCpuRegion scratch;
     SluiceCpuRegion hidden; /* grows in the first step where config named no width */
+    SluiceCpuRegion routes; /* rows grouped by expert; there from the first use on */
     GArray *outgrown;       /* of SluiceCpuRegion, until sync */
 
     SluiceCpuTeam *team;
@@ -227,7 +229,7 @@ bool sluice_cpu_backend_view(SluiceCpuBackend *b, SluiceOpTag tag, SluiceWeight 
                              SluiceAxis axis, SluicePart part, SluiceWeightView *view);
 const float *sluice_cpu_backend_vector(SluiceCpuBackend *b, SluiceOpTag tag, SluiceWeight weight,
                                        int64_t begin, int64_t n);
-bool sluice_cpu_backend_reserve_hidden(SluiceCpuBackend *b, size_t n_bytes);
+bool sluice_cpu_backend_reserve(SluiceCpuBackend *b, SluiceCpuRegion *region, size_t n_bytes);
 bool sluice_cpu_region_map(SluiceCpuRegion *region, size_t n_bytes);
 void sluice_cpu_region_unmap(SluiceCpuRegion *region);
 SluiceBackend *sluice_cpu_backend_new_with_features(const SluiceBackendConfig *config,
@@ -352,7 +354,13 @@ void sluice_cpu_op_top_k(SluiceBackend *b, const SluiceTopKArgs *a, const Sluice
 void sluice_cpu_op_state_copy(SluiceBackend *b, const SluiceStateCopyArgs *a);
 void sluice_cpu_op_read(SluiceBackend *b, const SluiceReadArgs *a);
 
+/* The k first of x [n], falling, ties to the lower index; scratch has 8 bytes for each. */
+void sluice_cpu_select_top(const SluiceCpuKernels *kernels, const float *x, int64_t n, int k,
+                           int32_t *ids, void *scratch);
+
 /* Shared by matmul, ffn and moe_experts. */
+bool sluice_cpu_matmul_check(SluiceCpuBackend *b, SluiceOpTag tag, SluiceWeight weight,
+                             const SluiceWeightView *view, int64_t n_cols, int64_t n_rows);
 bool sluice_cpu_matmul_prepare_input(SluiceCpuBackend *b, SluiceOpTag tag, SluiceAct x,
                                      const SluiceBatch *batch, bool wants_q8,
                                      SluiceCpuMatmulInput *input, int *q8_slot);

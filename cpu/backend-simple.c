@@ -467,10 +467,12 @@ sift_down(Candidate *heap, int n, int i)
     heap[i] = moved;
 }
 
-/* Sorts the k first in order of x [n] to the front of heap; returns how many there are. */
-static int
-select_top(const SluiceCpuKernels *kernels, const float *x, int64_t n, int k, Candidate *heap)
+/* The ids of the k first in order of x [n]; k is at most n. */
+void
+sluice_cpu_select_top(const SluiceCpuKernels *kernels, const float *x, int64_t n, int k,
+                      int32_t *ids, void *scratch)
 {
+    Candidate *heap = scratch;
     int n_heap = 0;
     int64_t i;
 
@@ -491,24 +493,23 @@ select_top(const SluiceCpuKernels *kernels, const float *x, int64_t n, int k, Ca
         heap[last] = root;
         sift_down(heap, last, 0);
     }
-    return n_heap;
+    for (int j = 0; j < n_heap; j++)
+        ids[j] = heap[j].id;
 }
 
 static void
 run_top_k(SluiceCpuBackend *b, const SluiceCpuStage *stage, int64_t begin, int64_t end, int member)
 {
     const SluiceTopKArgs *a = stage->args;
-    Candidate *heap = sluice_cpu_thread_scratch(b, member);
 
     for (int64_t t = begin; t < end; t++) {
         const float *x = sluice_cpu_act_row(b, a->x, t);
         int32_t *ids = (int32_t *) sluice_cpu_act_row(b, a->ids, t);
         float *values = sluice_cpu_act_row(b, a->values, t);
-        select_top(&b->kernels, x, a->x.dim, a->k, heap);
-        for (int i = 0; i < a->k; i++) {
-            ids[i] = heap[i].id;
-            values[i] = x[heap[i].id];
-        }
+        sluice_cpu_select_top(&b->kernels, x, a->x.dim, a->k, ids,
+                              sluice_cpu_thread_scratch(b, member));
+        for (int i = 0; i < a->k; i++)
+            values[i] = x[ids[i]];
         for (int i = 0; i < a->n_listed; i++) {
             ids[a->k + i] = a->listed[i];
             values[a->k + i] = x[a->listed[i]];

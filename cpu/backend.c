@@ -342,22 +342,24 @@ map_region(SluiceCpuRegion *region, size_t n_bytes, const char *what, GError **e
     return FALSE;
 }
 
-/* Makes the hidden layer's memory at least so large. Between steps only: nothing may use it. */
+/*
+ * Makes a region at least so large; only `hidden` and `routes`, whose contents last from one
+ * stage to the next. The old memory stays until sync, for the stages that have its address.
+ */
 bool
-sluice_cpu_backend_reserve_hidden(SluiceCpuBackend *b, size_t n_bytes)
+sluice_cpu_backend_reserve(SluiceCpuBackend *b, SluiceCpuRegion *region, size_t n_bytes)
 {
-    SluiceCpuRegion region;
+    SluiceCpuRegion larger;
 
-    if (b->hidden.n_bytes >= n_bytes)
+    if (region->n_bytes >= n_bytes)
         return true;
-    if (!sluice_cpu_region_map(&region, n_bytes)) {
+    if (!sluice_cpu_region_map(&larger, n_bytes)) {
         sluice_cpu_backend_fail(b, SLUICE_STATUS_MEMORY,
                                 "no memory for the hidden layer: %zu bytes", n_bytes);
         return false;
     }
-    /* Stages already enqueued have the old address. */
-    g_array_append_val(b->outgrown, b->hidden);
-    b->hidden = region;
+    g_array_append_val(b->outgrown, *region);
+    *region = larger;
     return true;
 }
 
@@ -609,7 +611,12 @@ static const SluiceBackendOps cpu_ops = {
     .matmul = sluice_cpu_op_matmul,
     .attention = sluice_cpu_op_attention,
     .ffn = sluice_cpu_op_ffn,
+    .moe_route = sluice_cpu_op_moe_route,
+    .moe_experts = sluice_cpu_op_moe_experts,
+    .short_conv = sluice_cpu_op_short_conv,
+    .delta_rule = sluice_cpu_op_delta_rule,
     .top_k = sluice_cpu_op_top_k,
+    .state_copy = sluice_cpu_op_state_copy,
     .read = sluice_cpu_op_read,
     .stream_post = stream_post,
     .stream_wait = stream_wait,
@@ -635,6 +642,7 @@ destroy(SluiceBackend *base)
     sluice_cpu_region_unmap(&b->state);
     sluice_cpu_region_unmap(&b->scratch);
     sluice_cpu_region_unmap(&b->hidden);
+    sluice_cpu_region_unmap(&b->routes);
     clear_layout(&b->layout);
     g_free(b->kv_pools);
     g_free(b->state_pools);

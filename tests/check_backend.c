@@ -30,6 +30,7 @@ typedef struct {
     SluiceWeightView weights[MAX_WEIGHTS];
     const void **slabs[MAX_WEIGHTS];
     void *owned[MAX_WEIGHTS];
+    float *values[MAX_WEIGHTS]; /* what random weights stand for */
     int n_weights;
     SluiceActSpec acts[MAX_ACTS];
     SluiceBackendConfig config;
@@ -64,7 +65,10 @@ view_weight(const SluiceResidency *residency, SluiceWeight weight, SluiceAxis ax
         view->n_rows = part.end - part.begin;
         if (view->data != NULL)
             view->data = (const uint8_t *) view->data + (size_t) part.begin * view->row_stride;
-    } else if (axis == SLUICE_AXIS_COLS) {
+    } else if (axis == SLUICE_AXIS_SLABS) {
+        view->n_slabs = part.end - part.begin;
+        view->slabs += part.begin;
+    } else {
         view->n_cols = part.end - part.begin;
         view->data =
             (const uint8_t *) view->data + part.begin / info->block_len * info->block_bytes;
@@ -115,6 +119,7 @@ fixture_clear(Fixture *f)
     for (int i = 0; i < f->n_weights; i++) {
         g_free(f->owned[i]);
         g_free(f->slabs[i]);
+        g_free(f->values[i]);
     }
     g_rand_free(f->rand);
 }
@@ -202,7 +207,7 @@ add_random(Fixture *f, SluiceDtype dtype, int64_t n_slabs, int64_t n_rows, int64
     }
     if (dtype != SLUICE_DTYPE_F32)
         ck_assert(sluice_cpu_dequantise(dtype, packed, x, n));
-    *values = x;
+    *values = f->values[f->n_weights] = x;
     return add_weight(f, dtype, n_slabs, n_rows, n_cols, packed,
                       row_bytes * (size_t) (n_slabs * n_rows));
 }
@@ -346,9 +351,9 @@ static void
 check_matmul(SluiceCpuFeatures features, SluiceDtype dtype, int n_rows, int n, int k, int n_threads)
 {
     Fixture f;
-    g_autofree float *w = NULL;
-    g_autofree float *bias = NULL;
-    g_autofree float *scale = NULL;
+    float *w = NULL;
+    float *bias = NULL;
+    float *scale = NULL;
     g_autofree float *x = NULL;
     g_autofree double *wide = NULL;
     g_autofree double *ref = NULL;
@@ -446,10 +451,10 @@ check_ffn(SluiceCpuFeatures features, SluiceDtype dtype, SluiceActivation activa
     enum { K = 64, HIDDEN = 160, N = 48 };
     Fixture f;
     SluiceFfnArgs args = {.tag = all_rows, .activation = activation};
-    g_autofree float *gate_up = NULL;
-    g_autofree float *down = NULL;
-    g_autofree float *bias = NULL;
-    g_autofree float *down_bias = NULL;
+    float *gate_up = NULL;
+    float *down = NULL;
+    float *bias = NULL;
+    float *down_bias = NULL;
     g_autofree float *x = NULL;
     g_autofree double *wide = NULL;
     g_autofree double *ref = g_new0(double, n_rows *N);
@@ -519,7 +524,7 @@ START_TEST(rms_norm_adds_and_normalises_each_head)
 {
     enum { HEADS = 3, DIM = 40, ROWS = 7, WIDTH = HEADS * DIM };
     Fixture f;
-    g_autofree float *w = NULL;
+    float *w = NULL;
     g_autofree float *x = NULL;
     g_autofree float *r = NULL;
     double ref[ROWS * WIDTH];
@@ -616,7 +621,7 @@ START_TEST(rope_rotates_as_the_formula_says)
     enum { HEADS = 2, DIM = 48, ROT = 32, ROWS = 5, WIDTH = HEADS * DIM };
     Fixture f;
     SluiceAct ax;
-    g_autofree float *factors = NULL;
+    float *factors = NULL;
     SluiceWeight weight;
 
     fixture_init(&f);
@@ -674,7 +679,7 @@ START_TEST(embed_select_top_and_read_bring_data_in_and_out)
     enum { VOCAB = 50, DIM = 64, ROWS = 6, K = 5 };
     Fixture f;
     SluiceAct x, y, ids, values;
-    g_autofree float *table = NULL;
+    float *table = NULL;
     SluiceWeight weight;
     SluiceOpTag out = {-1, SLUICE_ROWS_OUT};
     static const int32_t listed[] = {7, 0};
@@ -820,7 +825,7 @@ check_attention(SluiceCpuFeatures features, const AttentionCase *c, const int *s
     g_autofree float *q = NULL;
     g_autofree float *k = NULL;
     g_autofree float *v = NULL;
-    g_autofree float *sinks = NULL;
+    float *sinks = NULL;
     g_autofree double *ref = g_new(double, c->n_tokens * c->n_head * c->v_dim);
     int at = 0;
 
@@ -952,6 +957,466 @@ START_TEST(sequences_of_one_batch_do_not_see_each_other)
 }
 END_TEST
 
+/* ---- experts -------------------------------------------------------------------------------- */
+
+START_TEST(moe_route_chooses_and_weighs)
+{
+    enum { N = 24, K = 32, USED = 5, ROWS = 9 };
+    Fixture f;
+    SluiceAct x, ids, weights;
+    float *router = NULL;
+    float *bias = NULL;
+    SluiceMoeRouteArgs args = {.tag = all_rows, .n_expert = N, .n_used = USED};
+
+    fixture_init(&f);
+    x = add_act(&f, K, SLUICE_ROWS_ALL);
+    ids = add_act(&f, USED, SLUICE_ROWS_ALL);
+    weights = add_act(&f, USED, SLUICE_ROWS_ALL);
+    args.router = add_random(&f, SLUICE_DTYPE_F32, 1, N, K, 0.3f, &router);
+    args.router_bias = add_random(&f, SLUICE_DTYPE_F32, 1, 1, N, 1, &bias);
+    args.x = x;
+    args.ids = ids;
+    args.weights = weights;
+    fixture_start(&f, levels[_i], 2);
+    for (int variant = 0; variant < 6; variant++) {
+        int n_rows = variant % 2 == 0 ? 1 : ROWS;
+        g_autofree float *vx = NULL;
+        g_autofree double *wide = NULL;
+        g_autofree double *logits = NULL;
+        double ref[ROWS * USED];
+        args.gating = (SluiceGating) (variant / 2);
+        args.renormalise = variant % 2;
+        args.weights_scale = variant == 3 ? 2.5f : 1;
+        set_batch(&f, n_rows, 0);
+        vx = fill_act(&f, x, n_rows, 1);
+        wide = widen(vx, n_rows * K, false);
+        logits = multiply(wide, router, n_rows, N, K);
+        f.backend->ops->moe_route(f.backend, &args, &f.batch);
+        sync_ok(&f);
+        for (int t = 0; t < n_rows; t++) {
+            double *l = logits + t * N;
+            const int32_t *got = (const int32_t *) act_values(&f, ids, t);
+            double all = 0;
+            double chosen = 0;
+            for (int i = 0; i < N; i++)
+                l[i] += (double) bias[i];
+            for (int i = 0; i < USED; i++) {
+                int n_before = 0;
+                for (int j = 0; j < N; j++)
+                    n_before += l[j] > l[got[i]];
+                ck_assert_int_eq(n_before, i);
+            }
+            for (int i = 0; i < N; i++)
+                all += exp(l[i]);
+            for (int i = 0; i < USED; i++)
+                chosen += exp(l[got[i]]);
+            for (int i = 0; i < USED; i++)
+                ref[t * USED + i] =
+                    args.gating == SLUICE_GATING_SIGMOID
+                        ? 1 / (1 + exp(-l[got[i]]))
+                        : exp(l[got[i]]) / (args.gating == SLUICE_GATING_SOFTMAX ? all : chosen);
+            chosen = 0;
+            for (int i = 0; i < USED; i++)
+                chosen += ref[t * USED + i];
+            for (int i = 0; i < USED; i++)
+                ref[t * USED + i] *= (double) args.weights_scale / (args.renormalise ? chosen : 1);
+        }
+        check_act(&f, weights, ref, n_rows, 1e-11, "weights of experts");
+    }
+    fixture_clear(&f);
+}
+END_TEST
+
+static void
+check_moe(SluiceCpuFeatures features, SluiceDtype dtype, int n_rows, bool is_fused, bool is_oai)
+{
+    enum { EXPERTS = 6, USED = 2, K = 64, HIDDEN = 96, SHARED = 32, N = 40 };
+    Fixture f;
+    SluiceMoeExpertsArgs args = {.tag = all_rows, .n_expert = EXPERTS, .n_used = USED};
+    SluiceMoeExpertsArgs part;
+    SluiceAct ids, weights;
+    float *gate_up = NULL;
+    float *down = NULL;
+    float *shared[4] = {NULL};
+    float *biases[3] = {NULL};
+    g_autofree float *x = NULL;
+    g_autofree double *wide = NULL;
+    g_autofree double *plain = NULL;
+    g_autofree double *ref = g_new0(double, n_rows *N);
+    bool is_q8 = dtype == SLUICE_DTYPE_Q8_0;
+    double bound = is_q8 ? 1e-5 : 1e-9;
+    uint8_t skip[EXPERTS] = {0, 0, 1, 0, 0, 1};
+    uint8_t keep[EXPERTS] = {1, 1, 0, 1, 1, 0};
+    float all_biases[2][EXPERTS * HIDDEN];
+
+    fixture_init(&f);
+    args.activation = is_oai ? SLUICE_ACTIVATION_SWIGLU_OAI : SLUICE_ACTIVATION_SILU;
+    args.x = add_act(&f, K, SLUICE_ROWS_ALL);
+    args.ids = ids = add_act(&f, USED, SLUICE_ROWS_ALL);
+    args.weights = weights = add_act(&f, USED, SLUICE_ROWS_ALL);
+    args.y = add_act(&f, N, SLUICE_ROWS_ALL);
+    args.up = add_random(&f, dtype, EXPERTS, 2 * HIDDEN, K, 0.3f, &gate_up);
+    args.down = add_random(&f, dtype, EXPERTS, N, HIDDEN, 0.3f, &down);
+    args.shared_gate = add_random(&f, dtype, 1, SHARED, K, 0.3f, &shared[0]);
+    args.shared_up = add_random(&f, dtype, 1, SHARED, K, 0.3f, &shared[1]);
+    args.shared_down = add_random(&f, dtype, 1, N, SHARED, 0.3f, &shared[2]);
+    args.shared_router = add_random(&f, SLUICE_DTYPE_F32, 1, 1, K, 0.3f, &shared[3]);
+    args.gate_bias = add_random(&f, SLUICE_DTYPE_F32, 1, EXPERTS, HIDDEN, 0.3f, &biases[0]);
+    args.up_bias = add_random(&f, SLUICE_DTYPE_F32, 1, EXPERTS, HIDDEN, 0.3f, &biases[1]);
+    args.down_bias = add_random(&f, SLUICE_DTYPE_F32, 1, EXPERTS, N, 0.3f, &biases[2]);
+    memcpy(all_biases[0], biases[0], sizeof all_biases[0]);
+    memcpy(all_biases[1], biases[1], sizeof all_biases[1]);
+    if (!is_fused) {
+        /* The halves of every slab as tensors of their own. */
+        for (int half = 0; half < 2; half++) {
+            size_t slab_bytes = f.weights[args.up - 1].row_stride * HIDDEN;
+            g_autofree uint8_t *packed = g_malloc(slab_bytes * EXPERTS);
+            SluiceWeight weight;
+            for (int e = 0; e < EXPERTS; e++)
+                memcpy(packed + (size_t) e * slab_bytes,
+                       (const uint8_t *) f.weights[args.up - 1].slabs[e] +
+                           (size_t) half * slab_bytes,
+                       slab_bytes);
+            weight = add_weight(&f, dtype, EXPERTS, HIDDEN, K, packed, slab_bytes * EXPERTS);
+            if (half == 0)
+                args.gate = weight;
+            else
+                args.up = weight;
+        }
+    }
+    if (!is_oai)
+        args.gate_bias = args.up_bias = args.down_bias = 0;
+    fixture_start(&f, features, 2);
+    set_batch(&f, n_rows, 0);
+    x = fill_act(&f, args.x, n_rows, 1);
+    wide = widen(x, n_rows * K, is_q8);
+    plain = widen(x, n_rows * K, false);
+    fill_nan(&f, args.y, n_rows);
+    for (int t = 0; t < n_rows; t++) {
+        int32_t *id = (int32_t *) act_values(&f, ids, t);
+        double dot = 0;
+        id[0] = (t * 5) % EXPERTS;
+        id[1] = (t * 5 + 2) % EXPERTS;
+        for (int i = 0; i < USED; i++) {
+            const float *gu = gate_up + id[i] * 2 * HIDDEN * K;
+            float w = act_values(&f, weights, t)[i] = 0.3f + 0.1f * (float) i;
+            naive_ffn(wide + t * K, gu, gu + HIDDEN * K, down + id[i] * N * HIDDEN,
+                      is_oai ? all_biases[0] + id[i] * HIDDEN : NULL,
+                      is_oai ? all_biases[1] + id[i] * HIDDEN : NULL,
+                      is_oai ? biases[2] + id[i] * N : NULL, K, HIDDEN, N, args.activation, is_q8,
+                      (double) w, ref + t * N);
+        }
+        for (int i = 0; i < K; i++)
+            dot += plain[t * K + i] * (double) shared[3][i];
+        naive_ffn(wide + t * K, shared[0], shared[1], shared[2], NULL, NULL, NULL, K, SHARED, N,
+                  SLUICE_ACTIVATION_SILU, is_q8, 1 / (1 + exp(-dot)), ref + t * N);
+    }
+    f.backend->ops->moe_experts(f.backend, &args, &f.batch);
+    sync_ok(&f);
+    check_act(&f, args.y, ref, n_rows, bound, "experts");
+
+    /* Once more, as two ranges of which the first is cut by masks too. */
+    part = args;
+    part.accumulate = true;
+    part.part = (SluicePart){0, 4};
+    part.skip = skip;
+    f.backend->ops->moe_experts(f.backend, &part, &f.batch);
+    part.skip = keep;
+    part.shared_up = 0;
+    f.backend->ops->moe_experts(f.backend, &part, &f.batch);
+    part.part = (SluicePart){4, EXPERTS};
+    part.skip = NULL;
+    f.backend->ops->moe_experts(f.backend, &part, &f.batch);
+    sync_ok(&f);
+    for (int i = 0; i < n_rows * N; i++)
+        ref[i] *= 2;
+    check_act(&f, args.y, ref, n_rows, bound, "experts in parts");
+    fixture_clear(&f);
+}
+
+START_TEST(moe_experts_match_formula)
+{
+    for (int i = 0; i < 8; i++)
+        check_moe(levels[_i], i & 1 ? SLUICE_DTYPE_Q8_0 : SLUICE_DTYPE_F32, i & 2 ? 1 : 30, i & 4,
+                  i % 3 == 0);
+}
+END_TEST
+
+/* ---- recurrent layers ----------------------------------------------------------------------- */
+
+START_TEST(short_conv_carries_its_state)
+{
+    enum { CHANNELS = 300, KERNEL = 4, ROWS = 23 };
+    static const int sizes[] = {1, 9, 2, 11};
+    Fixture f;
+    SluiceAct ax, ay;
+    float *w = NULL;
+    g_autofree float *x = NULL;
+    double ref[ROWS * CHANNELS];
+    int at = 0;
+
+    fixture_init(&f);
+    ax = add_act(&f, CHANNELS, SLUICE_ROWS_ALL);
+    ay = add_act(&f, CHANNELS, SLUICE_ROWS_ALL);
+    f.states[0] = (SluiceStateGroup){1, 5, 7};
+    f.states[1] = (SluiceStateGroup){3, (KERNEL - 1) * CHANNELS, 10};
+    f.config.n_state_groups = 2;
+    f.config.n_state_slots = 3;
+    SluiceShortConvArgs args = {all_rows, ax, ay, 0, KERNEL};
+    args.weight = add_random(&f, SLUICE_DTYPE_F32, 1, CHANNELS, KERNEL, 1, &w);
+    fixture_start(&f, levels[_i], 2);
+    x = random_floats(f.rand, ROWS * CHANNELS, 1);
+    for (int t = 0; t < ROWS; t++) {
+        for (int c = 0; c < CHANNELS; c++) {
+            double sum = 0;
+            for (int i = 0; i < KERNEL; i++) {
+                int from = t - KERNEL + 1 + i;
+                if (from >= 0)
+                    sum += (double) w[c * KERNEL + i] * (double) x[from * CHANNELS + c];
+            }
+            ref[t * CHANNELS + c] = sum / (1 + exp(-sum));
+        }
+    }
+    for (size_t s = 0; s < G_N_ELEMENTS(sizes); s++) {
+        set_batch(&f, sizes[s], at);
+        f.seqs[0].state_slot = 2;
+        for (int t = 0; t < sizes[s]; t++)
+            memcpy(act_values(&f, ax, t), x + (at + t) * CHANNELS, CHANNELS * sizeof *x);
+        args.y = s % 2 == 0 ? ay : ax; /* in place too */
+        f.backend->ops->short_conv(f.backend, &args, &f.batch);
+        sync_ok(&f);
+        check_act(&f, args.y, ref + at * CHANNELS, sizes[s], 1e-11, "convolution");
+        at += sizes[s];
+    }
+    fixture_clear(&f);
+}
+END_TEST
+
+/* One value head by the formula, over all rows. */
+static void
+naive_delta(const float *q, const float *k, const float *v, const float *z, int q_stride,
+            int v_stride, const float *alpha, const float *beta, int head_stride, double a,
+            double dt, const float *norm, int dim, int n_rows, double *ref)
+{
+    g_autofree double *m = g_new0(double, dim *dim);
+    g_autofree double *o = g_new(double, dim);
+
+    for (int t = 0; t < n_rows; t++) {
+        double decay = exp(a * log(1 + exp((double) alpha[t * head_stride] + dt)));
+        double rate = 1 / (1 + exp(-(double) beta[t * head_stride]));
+        double qq = 0, kk = 0, squares = 0;
+        for (int i = 0; i < dim; i++) {
+            qq += (double) q[t * q_stride + i] * (double) q[t * q_stride + i];
+            kk += (double) k[t * q_stride + i] * (double) k[t * q_stride + i];
+        }
+        for (int j = 0; j < dim; j++) {
+            double p = 0;
+            o[j] = 0;
+            for (int i = 0; i < dim; i++)
+                p += decay * m[j * dim + i] * (double) k[t * q_stride + i] / sqrt(kk);
+            for (int i = 0; i < dim; i++) {
+                double *cell = &m[j * dim + i];
+                *cell = decay * *cell + rate * ((double) v[t * v_stride + j] - p) *
+                                            (double) k[t * q_stride + i] / sqrt(kk);
+                o[j] += *cell * (double) q[t * q_stride + i] / sqrt(qq) / sqrt(dim);
+            }
+            squares += o[j] * o[j];
+        }
+        for (int j = 0; j < dim; j++) {
+            double g = (double) z[t * v_stride + j];
+            ref[t * v_stride + j] =
+                o[j] / sqrt(squares / dim + 1e-6) * (double) norm[j] * g / (1 + exp(-g));
+        }
+    }
+}
+
+START_TEST(delta_rule_matches_formula)
+{
+    enum { DIM = 24, K_HEADS = 2, V_HEADS = 6, ROWS = 19, QW = K_HEADS * DIM, VW = V_HEADS * DIM };
+    static const int sizes[] = {1, 12, 6};
+
+    for (int is_tiled = 0; is_tiled < 2; is_tiled++) {
+        Fixture f;
+        SluiceAct in[6], ay;
+        static const int widths[6] = {QW, QW, VW, VW, V_HEADS, V_HEADS};
+        float *x[6];
+        float *w[3] = {NULL};
+        double ref[ROWS * VW];
+        int at = 0;
+        SluiceDeltaRuleArgs args = {.tag = all_rows, .eps = 1e-6f, .is_tiled = is_tiled};
+
+        fixture_init(&f);
+        for (int i = 0; i < 6; i++)
+            in[i] = add_act(&f, widths[i], SLUICE_ROWS_ALL);
+        ay = add_act(&f, VW, SLUICE_ROWS_ALL);
+        f.states[0] = (SluiceStateGroup){3, 11, V_HEADS * DIM * DIM};
+        f.config.n_state_groups = 1;
+        f.config.n_state_slots = 2;
+        args.a = add_random(&f, SLUICE_DTYPE_F32, 1, 1, V_HEADS, 1, &w[0]);
+        args.dt_bias = add_random(&f, SLUICE_DTYPE_F32, 1, 1, V_HEADS, 1, &w[1]);
+        args.norm = add_random(&f, SLUICE_DTYPE_F32, 1, 1, DIM, 1, &w[2]);
+        for (int h = 0; h < V_HEADS; h++)
+            ((float *) f.owned[0])[h] = w[0][h] = -fabsf(w[0][h]);
+        args.q = sluice_act_heads(in[0], K_HEADS);
+        args.k = sluice_act_heads(in[1], K_HEADS);
+        args.v = sluice_act_heads(in[2], V_HEADS);
+        args.z = sluice_act_heads(in[3], V_HEADS);
+        args.alpha = sluice_act_heads(in[4], V_HEADS);
+        args.beta = sluice_act_heads(in[5], V_HEADS);
+        args.y = sluice_act_heads(ay, V_HEADS);
+        fixture_start(&f, levels[_i], 2);
+        for (int i = 0; i < 6; i++)
+            x[i] = random_floats(f.rand, ROWS * widths[i], 1);
+        for (int h = 0; h < V_HEADS; h++) {
+            int kh = is_tiled ? h % K_HEADS : h / (V_HEADS / K_HEADS);
+            naive_delta(x[0] + kh * DIM, x[1] + kh * DIM, x[2] + h * DIM, x[3] + h * DIM, QW, VW,
+                        x[4] + h, x[5] + h, V_HEADS, (double) w[0][h], (double) w[1][h], w[2], DIM,
+                        ROWS, ref + h * DIM);
+        }
+        for (size_t s = 0; s < G_N_ELEMENTS(sizes); s++) {
+            set_batch(&f, sizes[s], at);
+            f.seqs[0].state_slot = 1;
+            for (int i = 0; i < 6; i++) {
+                for (int t = 0; t < sizes[s]; t++)
+                    memcpy(act_values(&f, in[i], t), x[i] + (at + t) * widths[i],
+                           (size_t) widths[i] * sizeof(float));
+            }
+            fill_nan(&f, ay, sizes[s]);
+            args.part = (SluicePart){0, 2};
+            f.backend->ops->delta_rule(f.backend, &args, &f.batch);
+            args.part = (SluicePart){2, V_HEADS};
+            f.backend->ops->delta_rule(f.backend, &args, &f.batch);
+            sync_ok(&f);
+            check_act(&f, ay, ref + at * VW, sizes[s], 1e-10, "delta rule");
+            at += sizes[s];
+        }
+        for (int i = 0; i < 6; i++)
+            g_free(x[i]);
+        fixture_clear(&f);
+    }
+}
+END_TEST
+
+START_TEST(pages_and_slots_are_copied_saved_and_zeroed)
+{
+    Fixture f;
+    SluiceBackend *b;
+    SluiceCpuBackend *cpu;
+    g_autofree uint8_t *host = NULL;
+    g_autofree uint8_t *again = NULL;
+    static const SluiceStateKind kinds[] = {SLUICE_STATE_PAGE, SLUICE_STATE_SLOT};
+
+    fixture_init(&f);
+    add_act(&f, 8, SLUICE_ROWS_ALL);
+    f.tables[0] = (SluiceKvTable){4, 0};
+    f.tables[1] = (SluiceKvTable){4, 16};
+    f.groups[0] = (SluiceKvGroup){0, 0, 2, 1, 32, 64, SLUICE_DTYPE_F16, SLUICE_DTYPE_Q8_0};
+    f.groups[1] = (SluiceKvGroup){1, 0, 2, 0, 32, 32, SLUICE_DTYPE_F16, SLUICE_DTYPE_F16};
+    f.groups[2] = (SluiceKvGroup){2, 0, 1, 1, 32, 32, SLUICE_DTYPE_F32, SLUICE_DTYPE_Q4_0};
+    f.config.n_kv_groups = 3;
+    f.config.n_kv_tables = 2;
+    f.states[0] = (SluiceStateGroup){3, 5, 9};
+    f.states[1] = (SluiceStateGroup){4, 2, 70};
+    f.config.n_state_groups = 2;
+    f.config.n_state_slots = 4;
+    fixture_start(&f, levels[_i], 2);
+    b = f.backend;
+    cpu = (SluiceCpuBackend *) b;
+    ck_assert_uint_eq(b->ops->page_bytes(b, 1),
+                      2 * 64 * (32 * 2 + 64 / 32 * 34) + 64 * (32 * 4 + 18));
+    ck_assert_uint_eq(b->ops->slot_bytes(b), (5 + 9 + 2 + 70) * 4);
+    for (size_t i = 0; i < cpu->kv.n_bytes; i++)
+        ((uint8_t *) cpu->kv.data)[i] = (uint8_t) g_rand_int(f.rand);
+    for (size_t i = 0; i < cpu->state.n_bytes; i++)
+        ((uint8_t *) cpu->state.data)[i] = (uint8_t) g_rand_int(f.rand);
+    for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++) {
+        size_t n = kinds[k] == SLUICE_STATE_PAGE ? b->ops->page_bytes(b, 1) : b->ops->slot_bytes(b);
+        SluiceStateCopyArgs args = {all_rows, kinds[k], 1, 2, -1, NULL};
+        g_free(host);
+        g_free(again);
+        host = g_malloc(n);
+        again = g_malloc(n);
+        args.host = host;
+        b->ops->state_copy(b, &args); /* save 2 */
+        args = (SluiceStateCopyArgs){all_rows, kinds[k], 1, 2, 0, NULL};
+        b->ops->state_copy(b, &args); /* 2 to 0 */
+        args = (SluiceStateCopyArgs){all_rows, kinds[k], 1, -1, 2, NULL};
+        b->ops->state_copy(b, &args); /* zero 2 */
+        args = (SluiceStateCopyArgs){all_rows, kinds[k], 1, 0, -1, again};
+        b->ops->state_copy(b, &args); /* save 0 */
+        sync_ok(&f);
+        ck_assert_mem_eq(host, again, n);
+        args = (SluiceStateCopyArgs){all_rows, kinds[k], 1, 2, -1, again};
+        b->ops->state_copy(b, &args);
+        sync_ok(&f);
+        for (size_t i = 0; i < n; i++)
+            ck_assert_uint_eq(again[i], 0);
+        args = (SluiceStateCopyArgs){all_rows, kinds[k], 1, -1, 3, host};
+        b->ops->state_copy(b, &args); /* restore into 3 */
+        args = (SluiceStateCopyArgs){all_rows, kinds[k], 1, 3, -1, again};
+        b->ops->state_copy(b, &args);
+        sync_ok(&f);
+        ck_assert_mem_eq(host, again, n);
+    }
+    fixture_clear(&f);
+}
+END_TEST
+
+START_TEST(flags_hold_and_release_in_order)
+{
+    Fixture f;
+    SluiceAct x;
+    SluiceFlag in = {7};
+    SluiceFlag out = {0};
+
+    fixture_init(&f);
+    x = add_act(&f, 8, SLUICE_ROWS_ALL);
+    fixture_start(&f, levels[_i], 2);
+    set_batch(&f, 40, 0);
+    g_free(fill_act(&f, x, 40, 1));
+    f.backend->ops->stream_wait(f.backend, &in, 6);
+    f.backend->ops->scale(f.backend, &(SluiceScaleArgs){all_rows, x, x, 0}, &f.batch);
+    f.backend->ops->stream_post(f.backend, &out, 3);
+    ck_assert_uint_eq(out.value, 0);
+    sync_ok(&f);
+    ck_assert_uint_eq(out.value, 3);
+    ck_assert_float_eq(act_values(&f, x, 39)[7], 0);
+    fixture_clear(&f);
+}
+END_TEST
+
+START_TEST(results_do_not_depend_on_the_number_of_threads)
+{
+    enum { K = 96, N = 200, ROWS = 21 };
+    static const int threads[] = {1, 2, 3, 4};
+    g_autofree float *first = g_new(float, ROWS *N);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(threads); i++) {
+        Fixture f;
+        SluiceFfnArgs args = {.tag = all_rows};
+        float *w[3] = {NULL};
+        fixture_init(&f);
+        args.x = add_act(&f, K, SLUICE_ROWS_ALL);
+        args.y = add_act(&f, N, SLUICE_ROWS_ALL);
+        args.gate = add_random(&f, SLUICE_DTYPE_Q8_0, 1, 320, K, 1, &w[0]);
+        args.up = add_random(&f, SLUICE_DTYPE_Q8_0, 1, 320, K, 1, &w[1]);
+        args.down = add_random(&f, SLUICE_DTYPE_Q8_0, 1, N, 320, 1, &w[2]);
+        fixture_start(&f, levels[_i], threads[i]);
+        set_batch(&f, ROWS, 0);
+        g_free(fill_act(&f, args.x, ROWS, 1));
+        f.backend->ops->ffn(f.backend, &args, &f.batch);
+        sync_ok(&f);
+        for (int t = 0; t < ROWS; t++) {
+            if (i == 0)
+                memcpy(first + t * N, act_values(&f, args.y, t), N * sizeof *first);
+            else
+                ck_assert_mem_eq(first + t * N, act_values(&f, args.y, t), N * sizeof *first);
+        }
+        fixture_clear(&f);
+    }
+}
+END_TEST
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 START_TEST(cancel_stops_and_is_forgotten)
@@ -1028,6 +1493,13 @@ main(void)
     tcase_add_loop_test(tc, embed_select_top_and_read_bring_data_in_and_out, 0, n_levels);
     tcase_add_loop_test(tc, attention_matches_formula, 0, n_levels);
     tcase_add_loop_test(tc, sequences_of_one_batch_do_not_see_each_other, 0, n_levels);
+    tcase_add_loop_test(tc, moe_route_chooses_and_weighs, 0, n_levels);
+    tcase_add_loop_test(tc, moe_experts_match_formula, 0, n_levels);
+    tcase_add_loop_test(tc, short_conv_carries_its_state, 0, n_levels);
+    tcase_add_loop_test(tc, delta_rule_matches_formula, 0, n_levels);
+    tcase_add_loop_test(tc, pages_and_slots_are_copied_saved_and_zeroed, 0, n_levels);
+    tcase_add_loop_test(tc, flags_hold_and_release_in_order, 0, n_levels);
+    tcase_add_loop_test(tc, results_do_not_depend_on_the_number_of_threads, 0, n_levels);
     tcase_add_loop_test(tc, cancel_stops_and_is_forgotten, 0, n_levels);
     tcase_add_test(tc, configurations_that_cannot_work_are_refused_with_numbers);
     suite_add_tcase(suite, tc);
