@@ -144,6 +144,7 @@ typedef struct _SluiceSession SluiceSession;
 
 SLUICE_API SluiceSession *sluice_session_new(SluiceEngine *engine, GError **error);
 SLUICE_API void sluice_session_free(SluiceSession *session);
+SLUICE_API SluiceEngine *sluice_session_engine(SluiceSession *session);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SluiceSession, sluice_session_free)
 
 /* Appends tokens; afterwards the logits behind the last of them can be read. On failure or

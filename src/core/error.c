@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "src/core/error.h"
+#include "src/sluice.h" /* makes the quark public */
 
 #include <string.h>
 

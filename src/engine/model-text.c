@@ -27,6 +27,21 @@ sluice_model_text_tokenizer(const SluiceModel *model)
     return ((const ModelText *) model->text)->tokenizer;
 }
 
+/* The metadata is read in the mapping, and so are the tokens' texts: those pages are ours too. */
+size_t
+sluice_model_text_bytes(const SluiceModel *model)
+{
+    uint64_t n_head = sluice_gguf_file_bytes(model->gguf, 0);
+
+    for (size_t i = 0; i < sluice_gguf_n_tensors(model->gguf); i++) {
+        const SluiceGgufTensor *t = sluice_gguf_tensor(model->gguf, i);
+
+        if (t->file_idx == 0)
+            n_head = MIN(n_head, t->offset);
+    }
+    return sluice_tokenizer_bytes(sluice_model_text_tokenizer(model)) + (size_t) n_head;
+}
+
 /* Ids of the tokenizer index rows of the embedding, which may have more of them as padding. */
 static gboolean
 check_vocabulary(const SluiceModel *model, const SluiceTokenizer *tokenizer, GError **error)

@@ -70,6 +70,20 @@ sluice_session_free(SluiceSession *session)
     g_free(session);
 }
 
+/**
+ * sluice_session_engine:
+ * @session: a session
+ *
+ * Returns: (transfer none): its engine
+ * Since: 0.1
+ */
+SluiceEngine *
+sluice_session_engine(SluiceSession *session)
+{
+    g_return_val_if_fail(session != NULL, NULL);
+    return session->engine;
+}
+
 static gboolean
 check_tokens(const SluiceSession *s, const int32_t *tokens, gsize n, gsize n_before, GError **error)
 {

@@ -40,6 +40,18 @@ sluice_layers_acts(const SluiceModel *model, SluiceActSpec specs[SLUICE_ACT_COUN
     specs[SLUICE_ACT_LOGITS] = (SluiceActSpec){.width = p->n_vocab, .rows = SLUICE_ROWS_OUT};
 }
 
+int32_t
+sluice_layers_max_hidden(const SluiceModel *model)
+{
+    const SluiceModelParams *p = &model->params;
+    int32_t n = p->moe.n_used * p->moe.n_ff;
+
+    n = MAX(n, p->moe.n_ff_shared);
+    for (int32_t i = 0; i < p->n_layer; i++)
+        n = MAX(n, p->layers[i].n_ff);
+    return n;
+}
+
 SluiceStream
 sluice_layers_embed(const SluiceForward *f)
 {

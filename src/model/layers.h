@@ -41,6 +41,9 @@ typedef struct {
 /* The widths of those buffers. */
 void sluice_layers_acts(const SluiceModel *model, SluiceActSpec specs[SLUICE_ACT_COUNT]);
 
+/* The widest hidden layer that a row needs at once. */
+int32_t sluice_layers_max_hidden(const SluiceModel *model);
+
 /* x = embed_scale * embedding of each token. */
 SluiceStream sluice_layers_embed(const SluiceForward *f);
 /* x += y; h = rms_norm(x) * weight. */

@@ -518,6 +518,28 @@ sluice_tokenizer_notes(const SluiceTokenizer *tokenizer)
 }
 
 /**
+ * sluice_tokenizer_bytes:
+ * @tokenizer: a tokenizer
+ *
+ * Returns: bytes of its tables; texts lie in the file's mapping and are not among them
+ */
+size_t
+sluice_tokenizer_bytes(const SluiceTokenizer *tokenizer)
+{
+    size_t n = sizeof *tokenizer;
+
+    n += tokenizer->n_tokens * (sizeof(SluiceGgufString) + 2);
+    n += (tokenizer->table.mask + 1) * sizeof(SluiceTokenSlot);
+    if (tokenizer->pairs != NULL)
+        n += (tokenizer->pair_mask + 1) * sizeof(SluiceTokenPair);
+    if (tokenizer->priorities != NULL)
+        n += tokenizer->n_tokens * sizeof(uint32_t);
+    if (tokenizer->joins != NULL)
+        n += 256 * 256 / 8;
+    return n;
+}
+
+/**
  * sluice_tokenizer_n_tokens:
  * @tokenizer: a tokenizer
  *

@@ -95,6 +95,7 @@ void sluice_tokenizer_unref(SluiceTokenizer *tokenizer);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SluiceTokenizer, sluice_tokenizer_unref)
 
 const char *const *sluice_tokenizer_notes(const SluiceTokenizer *tokenizer);
+size_t sluice_tokenizer_bytes(const SluiceTokenizer *tokenizer);
 size_t sluice_tokenizer_n_tokens(const SluiceTokenizer *tokenizer);
 const char *sluice_tokenizer_text(const SluiceTokenizer *tokenizer, int32_t id, size_t *n_bytes);
 SluiceTokenType sluice_tokenizer_type(const SluiceTokenizer *tokenizer, int32_t id);
