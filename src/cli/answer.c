@@ -10,15 +10,16 @@
 #include "src/cli/stop-match.h"
 #include "src/cli/terminal.h"
 #include "src/core/error.h"
+#include "src/engine/model-text.h"
+#include "src/text/detokenizer.h"
 
 #include <string.h>
 
 /* The text on its way from tokens to standard output. */
 typedef struct {
-    GString *bytes;   /* the begin of a character whose end has not come */
-    GString *chars;   /* whole characters of the last token */
-    GString *visible; /* what passed the stop strings */
+    SluiceDetokenizer *characters;
     SluiceStopMatch stops;
+    GString *visible; /* what passed the stop strings */
     SluiceAnswer *answer;
     const SluiceAnswerParams *params;
 } Stream;
@@ -74,32 +75,6 @@ sluice_answer_finish_word(SluiceFinish finish)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* Moves whole characters from @bytes to @chars; what cannot be one any more becomes U+FFFD. At
- * the end of the text an unfinished character cannot either. */
-static void
-take_characters(GString *bytes, GString *chars, bool is_end)
-{
-    const char *at = bytes->str;
-    gsize n_left = bytes->len;
-
-    while (n_left > 0) {
-        gunichar c = *at == '\0' ? 0 : g_utf8_get_char_validated(at, (gssize) n_left);
-        gsize n = 1;
-
-        if (c == (gunichar) -2 && !is_end)
-            break;
-        if (c == (gunichar) -1 || c == (gunichar) -2) {
-            g_string_append(chars, "\xef\xbf\xbd");
-        } else {
-            n = c == 0 ? 1 : (gsize) g_unichar_to_utf8(c, NULL);
-            g_string_append_len(chars, at, (gssize) n);
-        }
-        at += n;
-        n_left -= n;
-    }
-    g_string_erase(bytes, 0, (gssize) (bytes->len - n_left));
-}
-
 static gboolean
 show(Stream *s, GError **error)
 {
@@ -120,24 +95,21 @@ show(Stream *s, GError **error)
 static gboolean
 stream_token(Stream *s, int32_t token, bool *has_stopped, GError **error)
 {
-    const SluiceModel *model = sluice_engine_model(s->params->engine);
+    gsize n_bytes;
+    const char *text = sluice_detokenizer_push(s->characters, token, &n_bytes);
 
-    sluice_model_append_token(model, token, s->params->shows_special, s->bytes);
-    g_string_truncate(s->chars, 0);
-    take_characters(s->bytes, s->chars, false);
-    *has_stopped = sluice_stop_match_push(&s->stops, s->chars->str, s->chars->len, s->visible);
+    *has_stopped = sluice_stop_match_push(&s->stops, text, n_bytes, s->visible);
     return show(s, error);
 }
 
 static gboolean
 stream_end(Stream *s, GError **error)
 {
-    if (!s->stops.has_matched) {
-        g_string_truncate(s->chars, 0);
-        take_characters(s->bytes, s->chars, true);
-        sluice_stop_match_push(&s->stops, s->chars->str, s->chars->len, s->visible);
+    gsize n_bytes;
+    const char *text = sluice_detokenizer_flush(s->characters, &n_bytes);
+
+    if (!sluice_stop_match_push(&s->stops, text, n_bytes, s->visible))
         sluice_stop_match_end(&s->stops, s->visible);
-    }
     return show(s, error);
 }
 
@@ -237,10 +209,11 @@ sluice_answer_make(SluiceAnswer *answer, const SluiceAnswerParams *params, const
                    gsize n_tokens, GError **error)
 {
     g_autoptr(GError) own_error = NULL;
-    g_autoptr(GString) bytes = g_string_new(NULL);
-    g_autoptr(GString) chars = g_string_new(NULL);
+    const SluiceModel *model = sluice_engine_model(params->engine);
+    g_autoptr(SluiceDetokenizer) characters = sluice_detokenizer_new(
+        (SluiceTokenizer *) sluice_model_text_tokenizer(model), SLUICE_DECODE_PLAIN);
     g_autoptr(GString) visible = g_string_new(NULL);
-    Stream s = {bytes, chars, visible, {0}, answer, params};
+    Stream s = {.characters = characters, .visible = visible, .answer = answer, .params = params};
     gsize n_ctx = (gsize) sluice_engine_n_ctx(params->engine);
     gboolean ok;
 

@@ -24,10 +24,9 @@ typedef struct {
     SluiceSampler *sampler;
     const char *const *stops;
     size_t n_stops;
-    int n_predict;      /* < 0: no limit */
-    bool is_shown;      /* written to standard output as it grows */
-    bool trims_begin;   /* spaces in front of the text are dropped */
-    bool shows_special; /* control tokens appear as their text */
+    int n_predict;    /* < 0: no limit */
+    bool is_shown;    /* written to standard output as it grows */
+    bool trims_begin; /* spaces in front of the text are dropped */
 } SluiceAnswerParams;
 
 typedef struct {
