@@ -49,10 +49,9 @@ tag_of(uint64_t hash, SluiceTokenPlane plane)
 
 /* The slot of a text, or the empty one where it would go. */
 static inline size_t
-find_slot(const SluiceTokenTable *table, const void *text, size_t n_bytes, SluiceTokenPlane plane,
-          uint32_t *tag)
+find_slot(const SluiceTokenTable *table, uint64_t hash, const void *text, size_t n_bytes,
+          SluiceTokenPlane plane, uint32_t *tag)
 {
-    uint64_t hash = hash_text(table, text, n_bytes);
     size_t i = (size_t) hash & table->mask;
 
     *tag = tag_of(hash, plane);
@@ -102,19 +101,31 @@ sluice_token_table_clear(SluiceTokenTable *table)
     g_clear_pointer(&table->slots, g_free);
 }
 
-/* Enters token @id; a token with the same text in the same plane gives way. Returns the one that
- * did, or -1. */
-int32_t
-sluice_token_table_insert(SluiceTokenTable *table, int32_t id, SluiceTokenPlane plane)
+/* Enters the tokens @first_id to @first_id + @n - 1, at most SLUICE_TOKEN_TABLE_BATCH, each into
+ * the plane at its place in @planes; those without text stay out. A token gives way to one that has
+ * the same text in the same plane; @shadowed tells which did: tokens, or -1. */
+void
+sluice_token_table_insert_batch(SluiceTokenTable *table, int32_t first_id, size_t n,
+                                const SluiceTokenPlane *planes, int32_t *shadowed)
 {
-    const SluiceGgufString *text = &table->texts[id];
-    uint32_t tag;
-    size_t i = find_slot(table, text->data, text->n_bytes, plane, &tag);
-    int32_t old_id = (int32_t) table->slots[i].id_up1 - 1;
+    const SluiceGgufString *texts = table->texts + first_id;
+    uint64_t hashes[SLUICE_TOKEN_TABLE_BATCH];
 
-    table->slots[i].tag = tag;
-    table->slots[i].id_up1 = (uint32_t) id + 1;
-    return old_id;
+    for (size_t i = 0; i < n; i++) {
+        hashes[i] = hash_text(table, (const uint8_t *) texts[i].data, texts[i].n_bytes);
+        __builtin_prefetch(&table->slots[hashes[i] & table->mask], 1);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t tag;
+        size_t slot;
+        shadowed[i] = -1;
+        if (texts[i].n_bytes == 0)
+            continue;
+        slot = find_slot(table, hashes[i], texts[i].data, texts[i].n_bytes, planes[i], &tag);
+        shadowed[i] = (int32_t) table->slots[slot].id_up1 - 1;
+        table->slots[slot].tag = tag;
+        table->slots[slot].id_up1 = (uint32_t) first_id + (uint32_t) i + 1;
+    }
 }
 
 /* The token with that text, or -1. */
@@ -122,7 +133,34 @@ int32_t
 sluice_token_table_find(const SluiceTokenTable *table, const void *text, size_t n_bytes,
                         SluiceTokenPlane plane)
 {
+    uint64_t hash = hash_text(table, text, n_bytes);
     uint32_t tag;
 
-    return (int32_t) table->slots[find_slot(table, text, n_bytes, plane, &tag)].id_up1 - 1;
+    return (int32_t) table->slots[find_slot(table, hash, text, n_bytes, plane, &tag)].id_up1 - 1;
+}
+
+/* The same for @n texts, at most SLUICE_TOKEN_TABLE_BATCH. A look-up waits for memory three times,
+ * one after the other; in a batch the waits of all texts overlap. */
+void
+sluice_token_table_find_batch(const SluiceTokenTable *table, const SluiceGgufString *texts,
+                              size_t n, SluiceTokenPlane plane, int32_t *ids)
+{
+    uint64_t hashes[SLUICE_TOKEN_TABLE_BATCH];
+    uint32_t likely[SLUICE_TOKEN_TABLE_BATCH];
+    uint32_t tag;
+
+    for (size_t i = 0; i < n; i++) {
+        hashes[i] = hash_text(table, (const uint8_t *) texts[i].data, texts[i].n_bytes);
+        __builtin_prefetch(&table->slots[hashes[i] & table->mask]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        likely[i] = table->slots[hashes[i] & table->mask].id_up1;
+        __builtin_prefetch(&table->texts[likely[i] > 0 ? likely[i] - 1 : 0]);
+    }
+    for (size_t i = 0; i < n; i++)
+        __builtin_prefetch(table->texts[likely[i] > 0 ? likely[i] - 1 : 0].data);
+    for (size_t i = 0; i < n; i++) {
+        size_t slot = find_slot(table, hashes[i], texts[i].data, texts[i].n_bytes, plane, &tag);
+        ids[i] = (int32_t) table->slots[slot].id_up1 - 1;
+    }
 }

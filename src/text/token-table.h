@@ -12,6 +12,9 @@
 
 G_BEGIN_DECLS
 
+/* Enough requests in flight to hide the memory behind one another. */
+#define SLUICE_TOKEN_TABLE_BATCH 32
+
 typedef enum {
     SLUICE_TOKEN_PLANE_TEXT = 0,
     SLUICE_TOKEN_PLANE_SPECIAL = 1,
@@ -32,9 +35,12 @@ typedef struct {
 gboolean sluice_token_table_init(SluiceTokenTable *table, const SluiceGgufString *texts,
                                  size_t n_tokens, GError **error);
 void sluice_token_table_clear(SluiceTokenTable *table);
-int32_t sluice_token_table_insert(SluiceTokenTable *table, int32_t id, SluiceTokenPlane plane);
+void sluice_token_table_insert_batch(SluiceTokenTable *table, int32_t first_id, size_t n,
+                                     const SluiceTokenPlane *planes, int32_t *shadowed);
 int32_t sluice_token_table_find(const SluiceTokenTable *table, const void *text, size_t n_bytes,
                                 SluiceTokenPlane plane);
+void sluice_token_table_find_batch(const SluiceTokenTable *table, const SluiceGgufString *texts,
+                                   size_t n, SluiceTokenPlane plane, int32_t *ids);
 
 /* Multiplies into 128 bits and folds: every bit of either argument reaches every bit of the rest.
  */

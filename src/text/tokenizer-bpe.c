@@ -84,7 +84,8 @@ pair_slot(const SluiceTokenizer *tokenizer, int32_t left, int32_t right)
            tokenizer->pair_mask;
 }
 
-static inline const SluiceTokenPair *
+/* The slot of a pair, or the empty one where it would go. */
+static inline size_t
 find_pair(const SluiceTokenizer *tokenizer, int32_t left, int32_t right)
 {
     size_t i = pair_slot(tokenizer, left, right);
@@ -92,27 +93,72 @@ find_pair(const SluiceTokenizer *tokenizer, int32_t left, int32_t right)
     while (tokenizer->pairs[i].rank != SLUICE_TOKEN_MERGE_NONE &&
            (tokenizer->pairs[i].left != left || tokenizer->pairs[i].right != right))
         i = (i + 1) & tokenizer->pair_mask;
-    return &tokenizer->pairs[i];
+    return i;
+}
+
+/* One entry of the list of merges. */
+typedef struct {
+    const char *left, *right;
+    size_t n_left, n_right;
+    int32_t left_id, right_id; /* -1: no token */
+    int32_t merged_id;
+} Merge;
+
+/* The texts are divided by the first space that is not the first character. */
+static bool
+parse_merge(const SluiceGgufString *text, Merge *merge)
+{
+    const char *space = text->n_bytes < 3 ? NULL : memchr(text->data + 1, ' ', text->n_bytes - 1);
+
+    if (space == NULL)
+        return false;
+    merge->left = text->data;
+    merge->n_left = (size_t) (space - text->data);
+    merge->right = space + 1;
+    merge->n_right = text->n_bytes - merge->n_left - 1;
+    return true;
 }
 
 /* Most vocabularies are listed in the order of their merges, so that @guess, the token behind the
  * last merge's, is nearly always the one; comparing is cheaper than the table. */
 static int32_t
-find_merged(const SluiceTokenizer *tokenizer, const char *left, size_t n_left, const char *right,
-            size_t n_right, int32_t guess, GByteArray *buffer)
+find_merged(const SluiceTokenizer *tokenizer, const Merge *merge, int32_t guess, GByteArray *buffer)
 {
     if (guess >= 0 && (size_t) guess < tokenizer->n_tokens &&
         (tokenizer->flags[guess] & SLUICE_TOKEN_IS_SHADOWED) == 0 &&
         sluice_tokenizer_plane(tokenizer, guess) == SLUICE_TOKEN_PLANE_TEXT) {
         const SluiceGgufString *text = &tokenizer->data.tokens[guess];
-        if (text->n_bytes == n_left + n_right && memcmp(text->data, left, n_left) == 0 &&
-            memcmp(text->data + n_left, right, n_right) == 0)
+        if (text->n_bytes == merge->n_left + merge->n_right &&
+            memcmp(text->data, merge->left, merge->n_left) == 0 &&
+            memcmp(text->data + merge->n_left, merge->right, merge->n_right) == 0)
             return guess;
     }
     g_byte_array_set_size(buffer, 0);
-    g_byte_array_append(buffer, (const guint8 *) left, (guint) n_left);
-    g_byte_array_append(buffer, (const guint8 *) right, (guint) n_right);
+    g_byte_array_append(buffer, (const guint8 *) merge->left, (guint) merge->n_left);
+    g_byte_array_append(buffer, (const guint8 *) merge->right, (guint) merge->n_right);
     return sluice_tokenizer_find_text(tokenizer, buffer->data, buffer->len);
+}
+
+/* Finds the sides of up to half a batch of merges. */
+static void
+find_sides(const SluiceTokenizer *tokenizer, const SluiceGgufString *texts, Merge *merges, size_t n)
+{
+    SluiceGgufString sides[SLUICE_TOKEN_TABLE_BATCH];
+    int32_t ids[SLUICE_TOKEN_TABLE_BATCH];
+
+    for (size_t i = 0; i < n; i++) {
+        /* What cannot be divided has empty sides, and those are no tokens. */
+        if (texts[i].n_bytes > tokenizer->n_max_text_bytes + 1 ||
+            !parse_merge(&texts[i], &merges[i]))
+            merges[i] = (Merge){"", "", 0, 0, -1, -1, -1};
+        sides[2 * i] = (SluiceGgufString){merges[i].left, merges[i].n_left};
+        sides[2 * i + 1] = (SluiceGgufString){merges[i].right, merges[i].n_right};
+    }
+    sluice_token_table_find_batch(&tokenizer->table, sides, 2 * n, SLUICE_TOKEN_PLANE_TEXT, ids);
+    for (size_t i = 0; i < n; i++) {
+        merges[i].left_id = ids[2 * i];
+        merges[i].right_id = ids[2 * i + 1];
+    }
 }
 
 /* Enters the merges whose three texts are all tokens; of equal pairs the first counts. A merge
@@ -121,34 +167,36 @@ static size_t
 enter_merges(SluiceTokenizer *tokenizer, const SluiceVocabData *data)
 {
     g_autoptr(GByteArray) buffer = g_byte_array_new();
-    size_t n_skipped = 0;
-    int32_t merged = -1;
+    size_t n_skipped = 0, n;
+    int32_t last = -1;
 
-    for (size_t i = 0; i < data->n_merges; i++) {
-        const char *text = data->merges[i].data;
-        size_t n_bytes = data->merges[i].n_bytes;
-        const char *space = n_bytes < 3 ? NULL : memchr(text + 1, ' ', n_bytes - 1);
-        SluiceTokenPair *pair;
-        size_t n_left, n_right;
-        int32_t left, right, found = -1;
-        if (space == NULL || n_bytes > tokenizer->n_max_text_bytes + 1) {
-            n_skipped++;
-            continue;
+    for (size_t first = 0; first < data->n_merges; first += n) {
+        Merge merges[SLUICE_TOKEN_TABLE_BATCH / 2];
+        n = MIN(SLUICE_TOKEN_TABLE_BATCH / 2, data->n_merges - first);
+        find_sides(tokenizer, data->merges + first, merges, n);
+        for (size_t i = 0; i < n; i++) {
+            Merge *merge = &merges[i];
+            merge->merged_id = -1;
+            if (merge->left_id < 0 || merge->right_id < 0)
+                continue;
+            __builtin_prefetch(
+                &tokenizer->pairs[pair_slot(tokenizer, merge->left_id, merge->right_id)], 1);
+            merge->merged_id = find_merged(tokenizer, merge, last + 1, buffer);
+            if (merge->merged_id >= 0)
+                last = merge->merged_id;
         }
-        n_left = (size_t) (space - text);
-        n_right = n_bytes - n_left - 1;
-        left = sluice_tokenizer_find_text(tokenizer, text, n_left);
-        right = sluice_tokenizer_find_text(tokenizer, space + 1, n_right);
-        if (left >= 0 && right >= 0)
-            found = find_merged(tokenizer, text, n_left, space + 1, n_right, merged + 1, buffer);
-        if (found < 0) {
-            n_skipped++;
-            continue;
+        for (size_t i = 0; i < n; i++) {
+            const Merge *merge = &merges[i];
+            SluiceTokenPair *pair;
+            if (merge->merged_id < 0) {
+                n_skipped++;
+                continue;
+            }
+            pair = &tokenizer->pairs[find_pair(tokenizer, merge->left_id, merge->right_id)];
+            if (pair->rank == SLUICE_TOKEN_MERGE_NONE)
+                *pair = (SluiceTokenPair){merge->left_id, merge->right_id, (uint32_t) (first + i),
+                                          merge->merged_id};
         }
-        merged = found;
-        pair = (SluiceTokenPair *) find_pair(tokenizer, left, right);
-        if (pair->rank == SLUICE_TOKEN_MERGE_NONE)
-            *pair = (SluiceTokenPair){left, right, (uint32_t) i, found};
     }
     return n_skipped;
 }
@@ -157,11 +205,12 @@ static uint32_t
 rank_of_pair(const void *context, const SluiceTokenSymbol *left, const SluiceTokenSymbol *right,
              int32_t *merged_id)
 {
+    const SluiceTokenizer *tokenizer = context;
     const SluiceTokenPair *pair;
 
     if (left->id < 0 || right->id < 0)
         return SLUICE_TOKEN_MERGE_NONE;
-    pair = find_pair(context, left->id, right->id);
+    pair = &tokenizer->pairs[find_pair(tokenizer, left->id, right->id)];
     *merged_id = pair->merged;
     return pair->rank;
 }

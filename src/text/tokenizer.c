@@ -230,30 +230,27 @@ read_types(SluiceTokenizer *tokenizer, const SluiceVocabData *data, GError **err
     return TRUE;
 }
 
-static void
-enter_token(SluiceTokenizer *tokenizer, int32_t id)
-{
-    const SluiceGgufString *text = &tokenizer->data.tokens[id];
-    SluiceTokenPlane plane = sluice_tokenizer_plane(tokenizer, id);
-    int32_t old_id;
-
-    if (text->n_bytes == 0)
-        return;
-    if (plane == SLUICE_TOKEN_PLANE_TEXT)
-        tokenizer->n_max_text_bytes = MAX(tokenizer->n_max_text_bytes, text->n_bytes);
-    old_id = sluice_token_table_insert(&tokenizer->table, id, plane);
-    if (old_id >= 0)
-        tokenizer->flags[old_id] |= SLUICE_TOKEN_IS_SHADOWED;
-}
-
 static gboolean
 enter_texts(SluiceTokenizer *tokenizer, GError **error)
 {
     if (!sluice_token_table_init(&tokenizer->table, tokenizer->data.tokens, tokenizer->n_tokens,
                                  error))
         return FALSE;
-    for (size_t i = 0; i < tokenizer->n_tokens; i++)
-        enter_token(tokenizer, (int32_t) i);
+    for (size_t first = 0; first < tokenizer->n_tokens; first += SLUICE_TOKEN_TABLE_BATCH) {
+        SluiceTokenPlane planes[SLUICE_TOKEN_TABLE_BATCH];
+        int32_t shadowed[SLUICE_TOKEN_TABLE_BATCH];
+        size_t n = MIN(SLUICE_TOKEN_TABLE_BATCH, tokenizer->n_tokens - first);
+        for (size_t i = 0; i < n; i++) {
+            size_t n_bytes = tokenizer->data.tokens[first + i].n_bytes;
+            planes[i] = sluice_tokenizer_plane(tokenizer, (int32_t) (first + i));
+            if (planes[i] == SLUICE_TOKEN_PLANE_TEXT)
+                tokenizer->n_max_text_bytes = MAX(tokenizer->n_max_text_bytes, n_bytes);
+        }
+        sluice_token_table_insert_batch(&tokenizer->table, (int32_t) first, n, planes, shadowed);
+        for (size_t i = 0; i < n; i++)
+            if (shadowed[i] >= 0)
+                tokenizer->flags[shadowed[i]] |= SLUICE_TOKEN_IS_SHADOWED;
+    }
     return TRUE;
 }
 
