@@ -341,7 +341,7 @@ encode_char_piece(const SluiceTokenizer *tokenizer, const uint8_t *piece, size_t
     if (!sluice_token_scratch_reserve(scratch, n_bytes))
         return false;
     for (size_t i = 0; i < n_bytes; i += length) {
-        length = sluice_tokenizer_char_bytes(piece + i, n_bytes - i);
+        sluice_utf8_decode(piece + i, n_bytes - i, &length);
         scratch->symbols[n].begin = (uint32_t) i;
         scratch->symbols[n].n_bytes = (uint32_t) length;
         scratch->symbols[n++].id = sluice_tokenizer_find_text(tokenizer, piece + i, length);

@@ -86,13 +86,4 @@ void sluice_tokenizer_append_fallback(const SluiceTokenizer *tokenizer, const ui
 size_t sluice_tokenizer_escape(const uint8_t *text, size_t n_bytes, bool adds_space, uint8_t *out);
 int sluice_tokenizer_parse_byte(const SluiceGgufString *text);
 
-/* The length that the first byte of a character claims, whatever follows. */
-static inline size_t
-sluice_tokenizer_char_bytes(const uint8_t *text, size_t n_bytes)
-{
-    size_t length = text[0] < 0xC0 ? 1 : text[0] < 0xE0 ? 2 : text[0] < 0xF0 ? 3 : 4;
-
-    return MIN(length, n_bytes);
-}
-
 G_END_DECLS

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "src/core/error.h"
+#include "src/text/unicode.h"
 
 /* Stands for U+2581 in the join table; neither begins nor ends a character of UTF-8. */
 #define SPACE_MARK 0xFF
@@ -116,13 +117,14 @@ priority_of_score(float score)
     return ~((bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u);
 }
 
-/* The character at the front of @text as the join table sees it: its length, first and last
- * byte. */
+/* The character at the front of @text as the join table sees it: its length, first and last byte.
+ * A malformed byte is a character of its own, so that what surrounds it is found all the same. */
 static inline size_t
 edge_bytes(const uint8_t *text, size_t n_bytes, uint8_t *first, uint8_t *last)
 {
-    size_t length = sluice_tokenizer_char_bytes(text, n_bytes);
+    size_t length;
 
+    sluice_utf8_decode(text, n_bytes, &length);
     *first = text[0];
     *last = text[length - 1];
     if (length == SLUICE_TOKENIZER_SPACE_BYTES &&
