@@ -44,8 +44,10 @@ breach 'no such header' "$(printf '%s\n' "$includes" | while read -r file target
     [ "$target" = config.h ] || [ -e "$target" ] || echo "$file includes $target"
 done)"
 
-# Downwards inside src/. The public header speaks of models, so it is above format.
-breach 'src/core looks down only' "$(only 'src/core/' 'src/core/')"
+# Downwards inside src/. The public header speaks of models, so it is above format; it includes
+# nothing of ours, and the error codes that everybody sets are in it.
+breach 'src/core looks down only' "$(only 'src/core/' 'src/core/' |
+    grep -v '^src/core/error.h includes src/sluice.h$')"
 breach 'src/format looks down only' "$(only 'src/format/' 'src/(core|format)/')"
 breach 'src/text looks down only' "$(only 'src/text/' 'src/(core|format|text)/|src/sluice\.h')"
 breach 'src/model looks down only' "$(only 'src/model/' 'src/(core|format|text|model)/|src/sluice\.h')"

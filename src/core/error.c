@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include "src/core/error.h"
-#include "src/sluice.h" /* makes the quark public */
 
 #include <string.h>
 

@@ -262,6 +262,35 @@ sluice_kv_cache_truncate(SluiceKvCache *cache, SluiceKvSeq *seq, int32_t pos)
 }
 
 /**
+ * sluice_kv_cache_take:
+ * @cache: the cache
+ * @seq: a sequence that holds nothing of @table
+ * @table: a page table
+ * @begin: the first entry
+ * @end: one past the last one; at most max_held behind @begin
+ *
+ * Returns: false if the pool is empty; what was taken is then held
+ */
+bool
+sluice_kv_cache_take(SluiceKvCache *cache, SluiceKvSeq *seq, int32_t table, int32_t begin,
+                     int32_t end)
+{
+    SluiceKvSeq *row = &seq[table];
+
+    g_assert(row->begin == row->end && 0 <= begin && begin <= end);
+    g_assert(end <= cache->n_table_pages && end - begin <= cache->pools[table].n_max_held);
+    row->begin = row->end = begin;
+    while (row->end < end) {
+        int32_t page = take_page(&cache->pools[table]);
+
+        if (page < 0)
+            return false;
+        row->pages[row->end++] = page;
+    }
+    return true;
+}
+
+/**
  * sluice_kv_cache_share:
  * @cache: the cache
  * @src: a sequence

@@ -56,6 +56,9 @@ bool sluice_kv_cache_reserve(SluiceKvCache *cache, SluiceKvSeq *seq, int32_t beg
 bool sluice_kv_cache_covers(const SluiceKvCache *cache, const SluiceKvSeq *seq, int32_t pos);
 /* Drops positions from `pos` on. */
 void sluice_kv_cache_truncate(SluiceKvCache *cache, SluiceKvSeq *seq, int32_t pos);
+/* Fresh pages for entries [begin, end) of one table of an empty sequence. */
+bool sluice_kv_cache_take(SluiceKvCache *cache, SluiceKvSeq *seq, int32_t table, int32_t begin,
+                          int32_t end);
 /* dst, which is empty, gets src's pages. */
 void sluice_kv_cache_share(SluiceKvCache *cache, const SluiceKvSeq *src, SluiceKvSeq *dst);
 
