@@ -25,6 +25,16 @@ bind_method(Eval *ev, const Value *subject, const SluiceTplFuncEntry *entry, Val
     return true;
 }
 
+/* Undefined, and an error that says why when it is used. */
+static bool
+make_unsafe(Eval *ev, const Value *v, const char *name, gsize n, Value *out)
+{
+    if (!sluice_tpl_undefined(ev, name, n, sluice_tpl_type_name(v), out))
+        return false;
+    ((SluiceTplUndefined *) out->undefined)->is_unsafe = true;
+    return true;
+}
+
 static bool
 loop_neighbour(Eval *ev, const SluiceTplLoop *loop, bool is_next, Value *out)
 {
@@ -106,6 +116,8 @@ own_attribute(Eval *ev, const Value *v, const char *name, bool *is_found, Value 
                                           : sluice_tpl_box_method_find(v, name);
 
     *is_found = entry != NULL;
+    if (entry && sluice_tpl_method_is_refused(entry))
+        return make_unsafe(ev, v, name, strlen(name), out);
     if (entry)
         return bind_method(ev, v, entry, out);
     switch (v->type) {
@@ -140,16 +152,10 @@ own_attribute(Eval *ev, const Value *v, const char *name, bool *is_found, Value 
 static bool
 fail_attribute(Eval *ev, const Value *v, const SluiceTplString *name, Value *out)
 {
-    SluiceTplUndefined *why;
-
-    if (!sluice_tpl_undefined(ev, name->data, name->n, sluice_tpl_type_name(v), out))
-        return false;
-    if (name->n < 2 || memcmp(name->data, "__", 2) != 0)
-        return true;
     /* Behind such names Python keeps its machinery; saying so beats "no such attribute". */
-    why = (SluiceTplUndefined *) out->undefined;
-    why->is_unsafe = true;
-    return true;
+    if (name->n >= 2 && memcmp(name->data, "__", 2) == 0)
+        return make_unsafe(ev, v, name->data, name->n, out);
+    return sluice_tpl_undefined(ev, name->data, name->n, sluice_tpl_type_name(v), out);
 }
 
 /* @name as text for the tables, or NULL if it is longer than all of them. */

@@ -505,7 +505,6 @@ iterate(Eval *ev, Loop *lp, const Value *items, gsize n, gsize *n_run)
             return SLUICE_TPL_FLOW_FAILED;
         if (!has_passed)
             continue;
-        ++*n_run;
         if (!begin_iteration(ev, lp, &items[i]))
             return SLUICE_TPL_FLOW_FAILED;
         flow = sluice_tpl_run(ev, lp->node->body);
@@ -513,6 +512,8 @@ iterate(Eval *ev, Loop *lp, const Value *items, gsize n, gsize *n_run)
             return flow;
         if (flow == SLUICE_TPL_FLOW_BREAK)
             break;
+        /* As in jinja2, only an iteration that reaches its end keeps the else from running. */
+        *n_run += flow == SLUICE_TPL_FLOW_NEXT;
     }
     return SLUICE_TPL_FLOW_NEXT;
 }

@@ -474,6 +474,8 @@ filter_int(Eval *ev, const Call *call, Value *out)
         *out = SLUICE_TPL_INT_VALUE(v->type == SLUICE_TPL_BOOL ? v->boolean : v->integer);
         return true;
     case SLUICE_TPL_FLOAT:
+        if (isinf(v->real))
+            return sluice_tpl_fail(ev, "int: cannot convert float infinity to integer");
         return float_to_int(ev, v->real, &args[0], out);
     case SLUICE_TPL_STRING:
         if (base >= 0 && base != 1 && base <= 36 &&

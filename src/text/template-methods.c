@@ -243,11 +243,7 @@ split_space(Eval *ev, const String *s, int64_t n_max, Value *list)
             return true;
         begin = i;
         if (n_max >= 0 && list->list->n >= (gsize) n_max) {
-            Value rest;
-            Value stripped;
-            return sluice_tpl_string_slice(ev, s, begin, s->n - begin, &rest) &&
-                   sluice_tpl_strip(ev, rest.string, NULL, false, true, &stripped) &&
-                   sluice_tpl_list_add(ev, list, &stripped);
+            return add_part(ev, s, begin, s->n, list);
         }
         while (i < s->n && !sluice_tpl_is_space(g_utf8_get_char(s->data + i)))
             i += (gsize) g_utf8_skip[(guchar) s->data[i]];
@@ -319,16 +315,13 @@ rsplit(Eval *ev, const String *s, const String *separator, int64_t n_max, Value 
                     break;
                 begin = (gsize) (last - s->data);
             }
-            if (is_done) {
-                Value first;
-                if (!sluice_tpl_strip(ev, stripped.string, NULL, true, false, &first) ||
-                    !sluice_tpl_list_add(ev, list, &first))
-                    return false;
-                break;
-            }
+            if (is_done)
+                begin = 0;
             if (!add_part(ev, s, begin, end, list))
                 return false;
             end = begin;
+            if (is_done)
+                break;
         }
     }
     n = list->list->n;
@@ -912,11 +905,18 @@ method_copy(Eval *ev, const Call *call, Value *out)
     return no_arguments(ev, call);
 }
 
+/* Stands in the tables for what the sandbox hides; never called. */
 static bool
 method_refused(Eval *ev, const Call *call, Value *out)
 {
     return sluice_tpl_fail(ev, "access to attribute '%s' of '%s' object is unsafe", call->what,
                            sluice_tpl_type_name(&call->subject));
+}
+
+bool
+sluice_tpl_method_is_refused(const SluiceTplFuncEntry *entry)
+{
+    return entry->func == method_refused;
 }
 
 /* The index or the number of items equal to the argument. */

@@ -495,6 +495,8 @@ const SluiceTplFuncEntry *sluice_tpl_sequence_filter_find(const char *name);
 const SluiceTplFuncEntry *sluice_tpl_test_find(const char *name);
 const SluiceTplFuncEntry *sluice_tpl_string_method_find(const char *name);
 const SluiceTplFuncEntry *sluice_tpl_box_method_find(const SluiceTplValue *v, const char *name);
+/* Whether the method changes its subject, which the sandbox does not let happen. */
+bool sluice_tpl_method_is_refused(const SluiceTplFuncEntry *entry);
 int sluice_tpl_global_find(const char *name);
 const SluiceTplFuncEntry *sluice_tpl_global(int function);
 

@@ -676,9 +676,11 @@ filter_batch(Eval *ev, const Call *call, Value *out)
         !sluice_tpl_list_new(ev, SLUICE_TPL_ITERATOR, 0, out))
         return false;
     out->list->kind = "generator";
+    /* jinja2 compares the size before it adds: nothing is as long as 0 but the first batch. */
+    if (size == 0 && n > 0 && !add_piece(ev, out, NULL, 0, NULL, 0))
+        return false;
     if (size < 1)
-        return sluice_tpl_fail(ev, "batch: the size must be 1 or more, got %" G_GINT64_FORMAT,
-                               size);
+        return n == 0 || add_piece(ev, out, items, n, NULL, 0);
     for (gsize i = 0; i < n; i += MIN((gsize) size, n - i)) {
         gsize n_piece = MIN((gsize) size, n - i);
         gsize n_fill = is_given(&args[1]) ? (gsize) size - n_piece : 0;

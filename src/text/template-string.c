@@ -321,9 +321,8 @@ sluice_tpl_add_str(SluiceTplEval *ev, SluiceTplBuilder *b, const SluiceTplValue 
 
     switch (v->type) {
     case SLUICE_TPL_ABSENT:
-        break;
     case SLUICE_TPL_UNDEFINED:
-        return v->undefined->is_unsafe ? sluice_tpl_fail_undefined(ev, v) : true;
+        break;
     case SLUICE_TPL_NONE:
         sluice_tpl_builder_literal(b, "None");
         break;

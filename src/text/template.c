@@ -191,6 +191,7 @@ sluice_template_render(const SluiceTemplate *t, const json_t *variables,
 {
     SluiceTplEval ev = {.template = t, .line = 1};
     SluiceTplScope root = {0};
+    SluiceTplArena output; /* apart, so that the result grows where it is */
     SluiceTplBuilder builder;
     const SluiceTplString *text;
     const SluiceTplValue absent = {.type = SLUICE_TPL_ABSENT};
@@ -201,7 +202,8 @@ sluice_template_render(const SluiceTemplate *t, const json_t *variables,
 
     set_limits(&ev, limits);
     sluice_tpl_arena_init(&ev.arena, ev.limits.n_memory_bytes);
-    sluice_tpl_builder_init(&builder, &ev.arena);
+    sluice_tpl_arena_init(&output, ev.limits.n_memory_bytes);
+    sluice_tpl_builder_init(&builder, &output);
     ev.out = &builder;
     ev.scope = &root;
     has_passed = read_variables(&ev, variables);
@@ -219,6 +221,7 @@ sluice_template_render(const SluiceTemplate *t, const json_t *variables,
     } else {
         g_propagate_error(error, ev.error);
     }
+    sluice_tpl_arena_clear(&output);
     sluice_tpl_arena_clear(&ev.arena);
     return has_passed;
 }

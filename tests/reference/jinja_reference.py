@@ -103,6 +103,8 @@ def render_with_transformers(source, variables):
     try:
         template = _compile_jinja_template(source)
         template.globals["strftime_now"] = strftime_now
-        return "text", template.render(**json.loads(json.dumps(variables)))
+        text = template.render(**json.loads(json.dumps(variables)))
+        text.encode()
+        return "text", text
     except Exception as why:
         return "error", f"{type(why).__name__}: {why}"
