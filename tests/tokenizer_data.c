@@ -131,7 +131,7 @@ add_token(Builder *builder, const GString *text, int64_t type, float score)
 }
 
 static void
-add_merge(Builder *builder, const char *left, const char *right)
+add_merge(Builder *builder, const char *left, const char *right, bool adds_token)
 {
     GString *text = unescape(left);
     GString *second = unescape(right);
@@ -145,7 +145,7 @@ add_merge(Builder *builder, const char *left, const char *right)
     g_array_append_val(builder->merges, kept);
     g_string_erase(text, (gssize) n_left, 1);
     bytes = g_bytes_new(text->str, text->len);
-    if (!g_hash_table_contains(builder->known, bytes))
+    if (adds_token && !g_hash_table_contains(builder->known, bytes))
         add_token(builder, text, SLUICE_TOKEN_NORMAL, 0);
     g_string_free(text, TRUE);
     g_string_free(second, TRUE);
@@ -184,7 +184,9 @@ parse_line(Builder *builder, SluiceVocabData *data, const char *line)
     if (n == 3 && strcmp(parts[0], "=") == 0) {
         add_key(builder, data, parts[1], parts[2]);
     } else if (n == 3 && strcmp(parts[0], "+") == 0) {
-        add_merge(builder, parts[1], parts[2]);
+        add_merge(builder, parts[1], parts[2], true);
+    } else if (n == 3 && strcmp(parts[0], "&") == 0) {
+        add_merge(builder, parts[1], parts[2], false);
     } else if (n >= 2) {
         GString *text = unescape(parts[1]);
         add_token(builder, text, g_ascii_strtoll(parts[0], NULL, 10),

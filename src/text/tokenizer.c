@@ -141,7 +141,8 @@ choose_algorithm(SluiceTokenizer *tokenizer, const SluiceVocabData *data, GError
         tokenizer->pretokenizer = sluice_pretokenizer_find("gemma4", -1);
         return TRUE;
     }
-    name = sluice_error_printable(data->model.data, (gssize) data->model.n_bytes);
+    name = sluice_error_printable(data->model.data != NULL ? data->model.data : "",
+                                  (gssize) data->model.n_bytes);
     if (!is_string(&data->model, "gpt2")) {
         g_set_error(error, SLUICE_ERROR, SLUICE_ERROR_MODEL,
                     "tokenizer model '%s' is not supported, only 'gpt2', 'llama' and 'gemma4' are",

@@ -13,6 +13,7 @@ texts are \\xHH:
     TYPE TEXT              a token, TYPE as in GGUF
     TYPE TEXT SCORE        the same of SentencePiece
     + LEFT RIGHT           a merge, and the token that it makes unless there is one already
+    & LEFT RIGHT           a merge alone (in the inputs of tests/fuzz_tokenizer.c)
 tests/data/tokenizer/ids-NAME.txt: one digest a string, over the ids without control tokens, then
 0xFFFFFFFF and the ids with them; 0 for a string that is left out.
 
