@@ -59,8 +59,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     if (view.logits != NULL)
         read_bytes(view.logits, (size_t) limits.n_vocab * 4);
     for (int32_t t = 0; t < limits.n_tables; t++)
-        read_bytes(view.pages[t],
-                   (size_t) (view.file.tables[t].end - view.file.tables[t].begin) *
-                       (size_t) limits.page_bytes[t]);
+        read_bytes(view.pages[t], (size_t) (view.file.tables[t].end - view.file.tables[t].begin) *
+                                      (size_t) limits.page_bytes[t]);
     return 0;
 }

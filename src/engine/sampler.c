@@ -338,19 +338,19 @@ static gboolean
 add_breaker(SluiceSampler *s, const SluiceTokenizer *t, const char *breaker, GError **error)
 {
     size_t n_breaker = MIN(strlen(breaker), DRY_MAX_BREAKER_BYTES);
+    g_autoptr(GString) text = g_string_new(NULL);
 
     for (int32_t id = 0; id < s->n_tokens; id++) {
-        size_t n = 0;
-        const char *text = sluice_tokenizer_text(t, id, &n);
-
-        if (find_bytes(text, n, breaker, n_breaker) != NULL) {
+        g_string_truncate(text, 0);
+        sluice_tokenizer_append_bytes(t, id, SLUICE_DECODE_PLAIN, text);
+        if (find_bytes(text->str, text->len, breaker, n_breaker) != NULL) {
             SluiceDryBreaker b = {.head = id};
 
             g_array_append_val(s->breakers, b);
             continue;
         }
-        for (size_t k = MIN(n, n_breaker - 1); k > 0; k--) {
-            if (memcmp(text + n - k, breaker, k) == 0 &&
+        for (size_t k = MIN(text->len, n_breaker - 1); k > 0; k--) {
+            if (memcmp(text->str + text->len - k, breaker, k) == 0 &&
                 !add_tail_breaker(s, t, id, breaker + k, error))
                 return FALSE;
         }
