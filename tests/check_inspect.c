@@ -498,6 +498,9 @@ main(void)
     tcase_add_test(odd, templates_are_known_by_their_markers);
     tcase_add_test(odd, absurd_metadata_is_survived);
     tcase_add_test(odd, an_empty_file_has_a_report);
+    /* Vocabularies of 250,000 tokens, under sanitizers on a busy machine. */
+    tcase_set_timeout(figures, 60);
+    tcase_set_timeout(forms, 60);
     tcase_add_checked_fixture(forms, make_folder, remove_folder);
     tcase_add_test(forms, text_says_what_a_person_wants_to_know);
     tcase_add_test(forms, control_bytes_of_a_file_do_not_come_out);
