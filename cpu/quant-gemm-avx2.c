@@ -9,15 +9,6 @@
 
 #include "cpu/quant-gemm.h"
 
-INLINE __m256i
-broadcast_dword(const void *at)
-{
-    int32_t v;
-
-    memcpy(&v, at, sizeof v);
-    return _mm256_set1_epi32(v);
-}
-
 /* depth: sums that 16 bits hold; n_subs: scales per block of 32. All are constants. */
 INLINE void
 micro_bytes(const Panel *panel, const SluiceCpuQ8Row *x, float *tile, const int n_x,
@@ -150,16 +141,6 @@ micro_wide(const Panel *panel, const SluiceCpuQ8Row *x, float *tile, const int n
                                                  float *tile)                                      \
     {                                                                                              \
         micro_bytes(panel, x, tile, n_x, depth, n_subs);                                           \
-    }
-
-#define GEMM(name, micro, is_wide)                                                                 \
-    static void gemm_##name(const SluiceCpuQuantType *type, const uint8_t *rows,                   \
-                            size_t row_stride, int64_t n_rows, int64_t n_cols,                     \
-                            const SluiceCpuQ8 *q8, const int32_t *row_idx, int64_t n_x, float *y,  \
-                            int64_t ldy, void *scratch)                                            \
-    {                                                                                              \
-        run_gemm(type, &(micro), is_wide, rows, row_stride, n_rows, n_cols, q8, row_idx, n_x, y,   \
-                 ldy, scratch);                                                                    \
     }
 
 #define GEMM_BYTES_4(depth, n_subs)                                                                \

@@ -17,7 +17,7 @@
  */
 #pragma once
 
-#include "cpu/quant-avx2.h"
+#include "cpu/quant-load.h"
 
 enum {
     PANEL_ROWS = SLUICE_CPU_PANEL_ROWS,
@@ -204,3 +204,13 @@ run_gemm(const SluiceCpuQuantType *type, const Micro *micro, const bool is_wide,
         }
     }
 }
+
+#define GEMM(name, micro, is_wide)                                                                 \
+    static void gemm_##name(const SluiceCpuQuantType *type, const uint8_t *rows,                   \
+                            size_t row_stride, int64_t n_rows, int64_t n_cols,                     \
+                            const SluiceCpuQ8 *q8, const int32_t *row_idx, int64_t n_x, float *y,  \
+                            int64_t ldy, void *scratch)                                            \
+    {                                                                                              \
+        run_gemm(type, &(micro), is_wide, rows, row_stride, n_rows, n_cols, q8, row_idx, n_x, y,   \
+                 ldy, scratch);                                                                    \
+    }

@@ -127,5 +127,9 @@ sluice_cpu_quant_init(SluiceCpuQuantKernels *k, SluiceCpuFeatures features)
 #ifdef HAVE_X86
     if (features & SLUICE_CPU_AVX2)
         sluice_cpu_quant_init_avx2(k);
+    if (features & SLUICE_CPU_AVX_VNNI)
+        sluice_cpu_quant_init_avxvnni(k);
+    if (features & SLUICE_CPU_AVX512)
+        sluice_cpu_quant_init_avx512(k);
 #endif
 }

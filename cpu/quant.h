@@ -95,6 +95,9 @@ void sluice_cpu_quant_init(SluiceCpuQuantKernels *k, SluiceCpuFeatures features)
 void sluice_cpu_quant_init_avx2(SluiceCpuQuantKernels *k);
 void sluice_cpu_quant_init_avxvnni(SluiceCpuQuantKernels *k);
 void sluice_cpu_quant_init_avx512(SluiceCpuQuantKernels *k);
+/* The same levels over emulated instructions, in the tests' own library. */
+void sluice_cpu_quant_init_avxvnni_simde(SluiceCpuQuantKernels *k);
+void sluice_cpu_quant_init_avx512_simde(SluiceCpuQuantKernels *k);
 
 /* The figures and reference unpack functions of every quantised type. */
 extern const SluiceCpuQuantType sluice_cpu_quant_types[SLUICE_DTYPE_COUNT];

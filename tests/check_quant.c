@@ -381,6 +381,12 @@ typedef struct {
 
 static const Level levels[] = {
     {"avx2", SLUICE_CPU_AVX2, NULL},
+    {"avx-vnni", SLUICE_CPU_AVX2 | SLUICE_CPU_AVX_VNNI, NULL},
+    {"avx512", SLUICE_CPU_AVX2 | SLUICE_CPU_AVX512, NULL},
+#ifdef HAVE_SIMDE
+    {"emulated avx-vnni", SLUICE_CPU_AVX2, sluice_cpu_quant_init_avxvnni_simde},
+    {"emulated avx512", SLUICE_CPU_AVX2, sluice_cpu_quant_init_avx512_simde},
+#endif
 };
 
 /* Fills the table; false when this processor lacks the level. */

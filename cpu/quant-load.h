@@ -59,11 +59,24 @@ sum_floats(__m256 v)
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
+INLINE __m256i
+broadcast_dword(const void *at)
+{
+    int32_t v;
+
+    memcpy(&v, at, sizeof v);
+    return _mm256_set1_epi32(v);
+}
+
 /* Eight sums of four products each, as floats. */
 INLINE __m256
 dot_bytes(__m256i q, __m256i a)
 {
+#ifdef SLUICE_LEVEL_VNNI
+    return _mm256_cvtepi32_ps(sluice_dpbusd_256(_mm256_setzero_si256(), q, a));
+#else
     return _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_maddubs_epi16(q, a), _mm256_set1_epi16(1)));
+#endif
 }
 
 /* ---- scales --------------------------------------------------------------------------------- */
