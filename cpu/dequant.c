@@ -100,11 +100,6 @@ expand_tables(SluiceCpuIqTables *t)
     expand_codes(sluice_cpu_codes_iq3_s, 512, 3, 4, iq3_s, NULL, t->iq3_s);
     for (unsigned i = 0; i < 128; i++)
         t->signs[i] = (uint8_t) (i | (unsigned) __builtin_parity(i) << 7);
-    for (unsigned i = 0; i < 256; i++) {
-        t->sign_bytes[i] = 0;
-        for (int j = 0; j < 8; j++)
-            t->sign_bytes[i] |= (uint64_t) ((i >> j) & 1 ? 0xff : 0x01) << (8 * j);
-    }
 }
 
 const SluiceCpuIqTables *

@@ -22,8 +22,7 @@ typedef struct {
     uint64_t iq1[2048];
     uint32_t iq3_xxs[256];
     uint32_t iq3_s[512];
-    uint8_t signs[128];       /* 7-bit sign code to 8 bits of even parity */
-    uint64_t sign_bytes[256]; /* bit j set: byte j is 0xFF, else 0x01 */
+    uint8_t signs[128]; /* 7-bit sign code to 8 bits of even parity */
 } SluiceCpuIqTables;
 
 /* Expanded at the first call; threads: any. */

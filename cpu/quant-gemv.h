@@ -36,6 +36,69 @@
         }                                                                                          \
     } while (0)
 
+/*
+ * Nibble types take eight blocks at a time: registers hold halves of block i and block i + 4, so
+ * that sums of four blocks end up side by side, and scales are vectors over the eight blocks.
+ * `quads` gives elements 0-15 (half 0) or 16-31 (half 1) of blocks i and i + 4 as unsigned bytes
+ * of at most 31; scale8 gives eight scales and, with has_min, minimums.
+ */
+#define NIBBLE_BATCH(quads, has_min, scale8)                                                       \
+    do {                                                                                           \
+        __m256i sum[4][4];                                                                         \
+        __m256 mn = _mm256_setzero_ps();                                                           \
+        const __m256 d = scale8(block + b, &mn);                                                   \
+                                                                                                   \
+        prefetch_block(block + b, 8 * sizeof *block);                                              \
+        UNROLL for (int i = 0; i < 4; i++)                                                         \
+        {                                                                                          \
+            __m256i q[2];                                                                          \
+                                                                                                   \
+            quads(block + b + i, block + b + i + 4, q);                                            \
+            UNROLL for (int t = 0; t < n_x; t++)                                                   \
+            {                                                                                      \
+                const int8_t *a = x[t].q + 32 * (b + i);                                           \
+                                                                                                   \
+                sum[t][i] = dot_pairs(q, load_halves(a, a + 128), load_halves(a + 16, a + 144));   \
+            }                                                                                      \
+        }                                                                                          \
+        UNROLL for (int t = 0; t < n_x; t++)                                                       \
+        {                                                                                          \
+            const __m256 w = _mm256_mul_ps(d, _mm256_loadu_ps(x[t].d + b));                        \
+                                                                                                   \
+            acc[t][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(add_across(sum[t])), w, acc[t][0]);     \
+            acc_8[t] = _mm256_fmadd_ps(has_min ? mn : d, _mm256_loadu_ps(x[t].s32 + b), acc_8[t]); \
+        }                                                                                          \
+    } while (0)
+
+#define DOT_NIBBLES(name, Block, load, off, has_min, scale, quads, scale8)                         \
+    INLINE void dot_##name(const uint8_t *row, int64_t n_cols, const SluiceCpuQ8Row *x,            \
+                           const int n_x, float *out)                                              \
+    {                                                                                              \
+        const Block *block = (const Block *) row;                                                  \
+        const int64_t n_blocks = n_cols / 32;                                                      \
+        __m256 acc[4][1], acc_8[4];                                                                \
+        __m128 acc_m[4];                                                                           \
+        int64_t b;                                                                                 \
+                                                                                                   \
+        UNROLL for (int t = 0; t < n_x; t++)                                                       \
+        {                                                                                          \
+            acc[t][0] = acc_8[t] = _mm256_setzero_ps();                                            \
+            acc_m[t] = _mm_setzero_ps();                                                           \
+        }                                                                                          \
+        for (b = 0; b + 8 <= n_blocks; b += 8)                                                     \
+            NIBBLE_BATCH(quads, has_min, scale8);                                                  \
+        for (; b < n_blocks; b++)                                                                  \
+            SIMPLE_STEP(load, false, scale, b, 0);                                                 \
+        UNROLL for (int t = 0; t < n_x; t++)                                                       \
+        {                                                                                          \
+            const float sum = sum_floats(acc[t][0]);                                               \
+            const float sum_8 = sum_floats(acc_8[t]);                                              \
+                                                                                                   \
+            out[t] = has_min ? sum + sum_8 + _mm_cvtss_f32(_mm_movehdup_ps(acc_m[t]))              \
+                             : sum - (float) (off) * (sum_8 + _mm_cvtss_f32(acc_m[t]));            \
+        }                                                                                          \
+    }
+
 #define DOT_SIMPLE(name, Block, load, is_signed, off, has_min, scale)                              \
     INLINE void dot_##name(const uint8_t *row, int64_t n_cols, const SluiceCpuQ8Row *x,            \
                            const int n_x, float *out)                                              \
@@ -70,13 +133,13 @@
         }                                                                                          \
     }
 
-DOT_SIMPLE(q4_0, SluiceBlockQ4_0, bytes_q4_0, false, 8, false, half_scale)
-DOT_SIMPLE(q4_1, SluiceBlockQ4_1, bytes_q4_1, false, 0, true, half_pair)
-DOT_SIMPLE(q5_0, SluiceBlockQ5_0, bytes_q5_0, false, 16, false, half_scale)
-DOT_SIMPLE(q5_1, SluiceBlockQ5_1, bytes_q5_1, false, 0, true, half_pair)
+DOT_NIBBLES(q4_0, SluiceBlockQ4_0, bytes_q4_0, 8, false, half_scale, quads_q4_0, scales_q4_0)
+DOT_NIBBLES(q4_1, SluiceBlockQ4_1, bytes_q4_1, 0, true, half_pair, quads_q4_1, scales_q4_1)
+DOT_NIBBLES(q5_0, SluiceBlockQ5_0, bytes_q5_0, 16, false, half_scale, quads_q5_0, scales_q5_0)
+DOT_NIBBLES(q5_1, SluiceBlockQ5_1, bytes_q5_1, 0, true, half_pair, quads_q5_1, scales_q5_1)
 DOT_SIMPLE(q8_0, SluiceBlockQ8_0, bytes_q8_0, true, 0, false, half_scale)
 DOT_SIMPLE(iq4_nl, SluiceBlockIQ4_NL, signed_iq4_nl, true, 0, false, half_scale)
-DOT_SIMPLE(mxfp4, SluiceBlockMXFP4, bytes_mxfp4, false, 12, false, e8m0_scale)
+DOT_NIBBLES(mxfp4, SluiceBlockMXFP4, bytes_mxfp4, 12, false, e8m0_scale, quads_mxfp4, scales_mxfp4)
 
 /* ---- types of 256 elements, scales per 32 --------------------------------------------------- */
 
@@ -129,7 +192,41 @@ DOT_SIMPLE(mxfp4, SluiceBlockMXFP4, bytes_mxfp4, false, 12, false, e8m0_scale)
             sum_floats(_mm256_add_ps(_mm256_add_ps(acc[t][0], acc[t][1]), acc_m[t]));              \
     }
 
-DOT_SUPER32(q4_k, SluiceBlockQ4_K, open_q4_k, bytes_q4_k, false, 0, true)
+/*
+ * Q4_K adds in 16 bits while it brings the eight sub-blocks side by side: 8 * 2 * 15 * 127 at
+ * most. One conversion then serves all of them.
+ */
+INLINE void
+dot_q4_k(const uint8_t *row, int64_t n_cols, const SluiceCpuQ8Row *x, const int n_x, float *out)
+{
+    const SluiceBlockQ4_K *block = (const SluiceBlockQ4_K *) row;
+    __m256 acc[4], acc_m[4];
+
+    UNROLL for (int t = 0; t < n_x; t++) acc[t] = acc_m[t] = _mm256_setzero_ps();
+    for (int64_t b = 0; b < n_cols / 32; b += 8, block++) {
+        __m256i p[4][8];
+        __m256 sc, mn;
+
+        open_q4_k(block, &sc, &mn);
+        prefetch_block(block, sizeof *block);
+        UNROLL for (int i = 0; i < 8; i++)
+        {
+            const __m256i q = bytes_q4_k(block, i);
+
+            UNROLL for (int t = 0; t < n_x; t++) p[t][i] =
+                _mm256_maddubs_epi16(q, load256(x[t].q + 32 * (b + i)));
+        }
+        UNROLL for (int t = 0; t < n_x; t++)
+        {
+            const __m256 w = _mm256_mul_ps(sc, _mm256_loadu_ps(x[t].d + b));
+
+            acc[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(add_words_across(p[t])), w, acc[t]);
+            acc_m[t] = _mm256_fnmadd_ps(mn, _mm256_loadu_ps(x[t].s32 + b), acc_m[t]);
+        }
+    }
+    UNROLL for (int t = 0; t < n_x; t++) out[t] = sum_floats(_mm256_add_ps(acc[t], acc_m[t]));
+}
+
 DOT_SUPER32(q5_k, SluiceBlockQ5_K, open_q5_k, bytes_q5_k, false, 0, true)
 DOT_SUPER32(iq4_xs, SluiceBlockIQ4_XS, open_iq4_xs, signed_iq4_xs, true, 0, false)
 

@@ -79,6 +79,56 @@ dot_bytes(__m256i q, __m256i a)
 #endif
 }
 
+/* Words of a and b in turn, added to their neighbours. */
+INLINE __m256i
+add_words(__m256i a, __m256i b)
+{
+    return _mm256_add_epi16(_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b));
+}
+
+/* Dword i is the sum of the 16 words of p[i]; no partial sum of eight may exceed 16 bits. */
+INLINE __m256i
+add_words_across(const __m256i *p)
+{
+    const __m256i even = add_words(add_words(p[0], p[4]), add_words(p[2], p[6]));
+    const __m256i odd = add_words(add_words(p[1], p[5]), add_words(p[3], p[7]));
+    const __m256i all = add_words(even, odd);
+
+    return _mm256_add_epi32(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(all)),
+                            _mm256_cvtepi16_epi32(_mm256_extracti128_si256(all, 1)));
+}
+
+/* Dword i of each half is the sum of that half of p[i]. */
+INLINE __m256i
+add_across(const __m256i *p)
+{
+    const __m256i a =
+        _mm256_add_epi32(_mm256_unpacklo_epi32(p[0], p[1]), _mm256_unpackhi_epi32(p[0], p[1]));
+    const __m256i b =
+        _mm256_add_epi32(_mm256_unpacklo_epi32(p[2], p[3]), _mm256_unpackhi_epi32(p[2], p[3]));
+
+    return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
+INLINE __m256i
+load_halves(const void *low, const void *high)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(low)), load128(high), 1);
+}
+
+/* Sums of eight products, of q at most 31, so that 16 bits hold four of them. */
+INLINE __m256i
+dot_pairs(const __m256i *q, __m256i a0, __m256i a1)
+{
+#ifdef SLUICE_LEVEL_VNNI
+    return sluice_dpbusd_256(sluice_dpbusd_256(_mm256_setzero_si256(), q[0], a0), q[1], a1);
+#else
+    return _mm256_madd_epi16(
+        _mm256_add_epi16(_mm256_maddubs_epi16(q[0], a0), _mm256_maddubs_epi16(q[1], a1)),
+        _mm256_set1_epi16(1));
+#endif
+}
+
 /* ---- scales --------------------------------------------------------------------------------- */
 
 INLINE __m128
@@ -196,6 +246,120 @@ INLINE __m256i
 bytes_mxfp4(const SluiceBlockMXFP4 *b)
 {
     return look_up(nibbles(b->qs), fp4_levels);
+}
+
+/* ---- 32 elements, eight blocks at a time ---------------------------------------------------- */
+
+INLINE void
+quad_nibbles(const uint8_t *qs0, const uint8_t *qs4, __m256i *q)
+{
+    const __m256i v = load_halves(qs0, qs4);
+    const __m256i mask = _mm256_set1_epi8(15);
+
+    q[0] = _mm256_and_si256(v, mask);
+    q[1] = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
+}
+
+/* The fifth bits of both blocks. */
+INLINE void
+quad_fifths(uint32_t qh0, uint32_t qh4, __m256i *q)
+{
+    const __m256i bits =
+        _mm256_blend_epi32(_mm256_set1_epi32((int) qh0), _mm256_set1_epi32((int) qh4), 0xf0);
+    const __m256i mask = _mm256_set1_epi64x((long long) 0x8040201008040201);
+    const __m256i order = _mm256_setr_epi64x(0x0000000000000000, 0x0101010101010101,
+                                             0x0000000000000000, 0x0101010101010101);
+
+    UNROLL for (int h = 0; h < 2; h++)
+    {
+        const __m256i idx = _mm256_add_epi8(order, _mm256_set1_epi8((char) (2 * h)));
+        const __m256i bytes = _mm256_and_si256(_mm256_shuffle_epi8(bits, idx), mask);
+
+        q[h] = _mm256_or_si256(
+            q[h], _mm256_and_si256(_mm256_cmpeq_epi8(bytes, mask), _mm256_set1_epi8(16)));
+    }
+}
+
+INLINE void
+quads_q4_0(const SluiceBlockQ4_0 *b0, const SluiceBlockQ4_0 *b4, __m256i *q)
+{
+    quad_nibbles(b0->qs, b4->qs, q);
+}
+
+INLINE void
+quads_q4_1(const SluiceBlockQ4_1 *b0, const SluiceBlockQ4_1 *b4, __m256i *q)
+{
+    quad_nibbles(b0->qs, b4->qs, q);
+}
+
+INLINE void
+quads_q5_0(const SluiceBlockQ5_0 *b0, const SluiceBlockQ5_0 *b4, __m256i *q)
+{
+    quad_nibbles(b0->qs, b4->qs, q);
+    quad_fifths(b0->qh, b4->qh, q);
+}
+
+INLINE void
+quads_q5_1(const SluiceBlockQ5_1 *b0, const SluiceBlockQ5_1 *b4, __m256i *q)
+{
+    quad_nibbles(b0->qs, b4->qs, q);
+    quad_fifths(b0->qh, b4->qh, q);
+}
+
+INLINE void
+quads_mxfp4(const SluiceBlockMXFP4 *b0, const SluiceBlockMXFP4 *b4, __m256i *q)
+{
+    quad_nibbles(b0->qs, b4->qs, q);
+    q[0] = look_up(q[0], fp4_levels);
+    q[1] = look_up(q[1], fp4_levels);
+}
+
+#define SCALES_HALF(name, Block)                                                                   \
+    INLINE __m256 name(const Block *b, __m256 *mn)                                                 \
+    {                                                                                              \
+        return _mm256_cvtph_ps(_mm_setr_epi16((short) b[0].d, (short) b[1].d, (short) b[2].d,      \
+                                              (short) b[3].d, (short) b[4].d, (short) b[5].d,      \
+                                              (short) b[6].d, (short) b[7].d));                    \
+    }
+
+SCALES_HALF(scales_q4_0, SluiceBlockQ4_0)
+SCALES_HALF(scales_q5_0, SluiceBlockQ5_0)
+
+INLINE int
+half_bits(const void *block)
+{
+    int bits;
+
+    memcpy(&bits, block, sizeof bits);
+    return bits;
+}
+
+#define SCALES_PAIR(name, Block)                                                                   \
+    INLINE __m256 name(const Block *b, __m256 *mn)                                                 \
+    {                                                                                              \
+        const __m256 x = _mm256_cvtph_ps(_mm_setr_epi32(half_bits(&b[0]), half_bits(&b[1]),        \
+                                                        half_bits(&b[4]), half_bits(&b[5])));      \
+        const __m256 y = _mm256_cvtph_ps(_mm_setr_epi32(half_bits(&b[2]), half_bits(&b[3]),        \
+                                                        half_bits(&b[6]), half_bits(&b[7])));      \
+                                                                                                   \
+        *mn = _mm256_shuffle_ps(x, y, 0xdd);                                                       \
+        return _mm256_shuffle_ps(x, y, 0x88);                                                      \
+    }
+
+SCALES_PAIR(scales_q4_1, SluiceBlockQ4_1)
+SCALES_PAIR(scales_q5_1, SluiceBlockQ5_1)
+
+/* 2^(e - 128); the two least of them are subnormal. */
+INLINE __m256
+scales_mxfp4(const SluiceBlockMXFP4 *b, __m256 *mn)
+{
+    const __m256i e =
+        _mm256_setr_epi32(b[0].e, b[1].e, b[2].e, b[3].e, b[4].e, b[5].e, b[6].e, b[7].e);
+    const __m256i one = _mm256_set1_epi32(1);
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
+    const __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(small, normal, _mm256_cmpgt_epi32(e, one)));
 }
 
 /* ---- 256 elements: bytes of sub-block i ----------------------------------------------------- */
