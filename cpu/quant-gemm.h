@@ -105,39 +105,54 @@ fill_block(Panel *panel, const bool is_wide, int offset, int64_t b, int row_base
     }
 }
 
-/* Unpacks columns [0, n_cols) of n_rows rows; missing rows become zero. */
+/* Columns [0, n_cols) of eight rows from row_base on; missing rows become zero. The last two
+ * arguments are constants of the type. */
+INLINE void
+fill_rows(Panel *panel, const SluiceCpuQuantType *type, const bool is_wide, const uint8_t *rows,
+          size_t row_stride, int row_base, int n_rows, int64_t n_cols, const int block_len,
+          const int n_subs)
+{
+    const float offset = type->offset;
+    uint8_t q[8 * SLUICE_CPU_BLOCK_MAX] __attribute__((aligned(32)));
+    float ds[8][SLUICE_CPU_BLOCK_MAX / 16];
+    float ms[8][SLUICE_CPU_BLOCK_MAX / 16];
+
+    memset(ms, 0, sizeof ms); /* types without minimums leave it so */
+    for (int r = MAX(n_rows - row_base, 0); r < 8; r++) {
+        memset(ds[r], 0, sizeof ds[r]);
+        memset(q + r * block_len, type->offset, (size_t) block_len);
+    }
+    for (int64_t i = 0; i < n_cols / block_len; i++) {
+        float *d = panel->d + i * n_subs * PANEL_ROWS + row_base;
+        float *m = panel->m + i * n_subs * PANEL_ROWS + row_base;
+
+        for (int r = 0; r < 8 && row_base + r < n_rows; r++)
+            type->unpack(rows + (size_t) (row_base + r) * row_stride +
+                             (size_t) i * (size_t) type->block_bytes,
+                         q + r * block_len, ds[r], ms[r]);
+        for (int s = 0; s < n_subs; s++) {
+            for (int r = 0; r < 8; r++) {
+                d[s * PANEL_ROWS + r] = ds[r][s];
+                m[s * PANEL_ROWS + r] = ms[r][s] + offset * ds[r][s];
+            }
+        }
+        for (int b = 0; b < block_len / 32; b++)
+            fill_block(panel, is_wide, type->offset, i * (block_len / 32) + b, row_base, q + 32 * b,
+                       (size_t) block_len);
+    }
+}
+
 INLINE void
 fill_panel(Panel *panel, const SluiceCpuQuantType *type, const bool is_wide, const uint8_t *rows,
            size_t row_stride, int n_rows, int64_t n_cols)
 {
-    const int n_subs = type->block_len / type->sub_len; /* of a block of the type */
-    const float offset = type->offset;
-    uint8_t q[8 * SLUICE_CPU_BLOCK_MAX] __attribute__((aligned(32)));
-
     panel->n_blocks = (int) (n_cols / 32);
     for (int base = 0; base < PANEL_ROWS; base += 8) {
-        for (int64_t i = 0; i < n_cols / type->block_len; i++) {
-            for (int r = 0; r < 8; r++) {
-                float *d = panel->d + i * n_subs * PANEL_ROWS + base + r;
-                float *m = panel->m + i * n_subs * PANEL_ROWS + base + r;
-                float ds[SLUICE_CPU_BLOCK_MAX / 16] = {0};
-                float ms[SLUICE_CPU_BLOCK_MAX / 16] = {0};
-
-                if (base + r < n_rows)
-                    type->unpack(rows + (size_t) (base + r) * row_stride +
-                                     (size_t) i * (size_t) type->block_bytes,
-                                 q + r * type->block_len, ds, ms);
-                else
-                    memset(q + r * type->block_len, type->offset, (size_t) type->block_len);
-                for (int s = 0; s < n_subs; s++) {
-                    d[s * PANEL_ROWS] = ds[s];
-                    m[s * PANEL_ROWS] = ms[s] + offset * ds[s];
-                }
-            }
-            for (int b = 0; b < type->block_len / 32; b++)
-                fill_block(panel, is_wide, type->offset, i * (type->block_len / 32) + b, base,
-                           q + 32 * b, (size_t) type->block_len);
-        }
+        if (type->block_len == 32)
+            fill_rows(panel, type, is_wide, rows, row_stride, base, n_rows, n_cols, 32, 1);
+        else
+            fill_rows(panel, type, is_wide, rows, row_stride, base, n_rows, n_cols, type->block_len,
+                      type->block_len / type->sub_len);
     }
 }
 
