@@ -290,6 +290,8 @@ sluice_residency_plan(const SluiceResidencySpec *spec, SluiceResidencyPlan *plan
     }
     *plan = (SluiceResidencyPlan){.n_bytes = n_bytes, .n_available = available};
     plan->is_mapped = spec->mode == SLUICE_RESIDENCY_MAP || !fits;
+    if (!plan->is_mapped)
+        plan->n_bytes = (n_bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
     plan->reason = spec->mode != SLUICE_RESIDENCY_AUTO ? "as asked"
                    : fits                              ? "it fits in available memory"
                                                        : "it does not fit in available memory";

@@ -52,7 +52,7 @@ typedef struct {
 /* Where the bytes go, or went, and why. */
 typedef struct {
     bool is_mapped;
-    uint64_t n_bytes;     /* of the tensors in use, with the padding between them */
+    uint64_t n_bytes;     /* of the tensors in use, with padding, and whole huge pages in memory */
     uint64_t n_available; /* when it was decided; 0: not known */
     const char *reason;   /* in words, static */
 } SluiceResidencyPlan;

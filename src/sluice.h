@@ -146,7 +146,8 @@ typedef struct {
     uint64_t state;       /* recurrent */
     uint64_t activations;
     uint64_t scratch;
-    uint64_t vocabulary;  /* tokenizer tables */
+    uint64_t vocabulary;  /* tokenizer tables, and the metadata that they point into */
+    uint64_t process;     /* what the process has besides: code, libraries, its own heap */
     uint64_t total;       /* of all these but mapped */
 } SluiceMemory;
 

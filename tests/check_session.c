@@ -502,7 +502,7 @@ START_TEST(engine_parameters_are_checked)
                  "n_ubatch is 100000");
     ck_assert(sluice_engine_memory(f.model, &params, &memory, NULL));
     ck_assert_uint_eq(memory.total, memory.weights + memory.kv + memory.state + memory.activations +
-                                        memory.scratch + memory.vocabulary);
+                                        memory.scratch + memory.vocabulary + memory.process);
     ck_assert_uint_gt(memory.weights, 0);
     ck_assert_uint_eq(memory.mapped, 0);
     close_fixture(&f);

@@ -9,6 +9,9 @@
 
 #include "src/engine/engine.h"
 
+#include <string.h>
+#include <unistd.h>
+
 #include "src/core/error.h"
 #include "src/engine/model-text.h"
 #include "src/engine/step.h"
@@ -174,16 +177,32 @@ bookkeeping_bytes(const SluiceModel *model, const SluiceBackendConfig *config,
     return n_step + n_rows + n_logits + n_tokens + n_cache;
 }
 
+/* The resident set now, of which the vocabulary is a part; 0 where the system does not say. */
+static uint64_t
+resident_bytes(void)
+{
+    g_autofree char *text = NULL;
+    char *resident;
+
+    if (!g_file_get_contents("/proc/self/statm", &text, NULL, NULL) ||
+        (resident = strchr(text, ' ')) == NULL)
+        return 0;
+    return g_ascii_strtoull(resident, NULL, 10) * (uint64_t) sysconf(_SC_PAGESIZE);
+}
+
 static gboolean
 count_memory(const SluiceModel *model, const SluiceEngineConfig *config,
              const SluiceEngineParams *p, SluiceMemory *memory, GError **error)
 {
+    uint64_t resident = resident_bytes();
+
     *memory = (SluiceMemory){.vocabulary = sluice_model_text_bytes(model)};
+    memory->process = resident - MIN(resident, memory->vocabulary);
     if (!sluice_backends_memory(model, &config->config, p, memory, error))
         return FALSE;
     memory->scratch += bookkeeping_bytes(model, &config->config, p);
     memory->total = memory->weights + memory->kv + memory->state + memory->activations +
-                    memory->scratch + memory->vocabulary;
+                    memory->scratch + memory->vocabulary + memory->process;
     return TRUE;
 }
 
@@ -194,7 +213,8 @@ count_memory(const SluiceModel *model, const SluiceEngineConfig *config,
  * @memory: (out): what it would take
  * @error: return location, or %NULL
  *
- * Counts with the functions that allocate; touches no weight.
+ * Counts with the functions that allocate; touches no weight. To be called before an engine exists:
+ * what the process holds already is counted as its own.
  *
  * Returns: false with %SLUICE_ERROR_ARGUMENT for a value out of range, or %SLUICE_ERROR_MEMORY
  *   if weights must be in memory and do not fit
