@@ -149,13 +149,13 @@ sluice_cpu_matmul_granule(SluiceDtype dtype, int64_t n_rows)
 }
 
 static void
-rows_quantised(const SluiceCpuQuantKernels *k, const SluiceCpuQuantType *type, const uint8_t *rows,
-               size_t row_stride, int64_t n_rows, const SluiceCpuQ8 *q8, const int32_t *row_idx,
-               int64_t n_x, float *y, int64_t ldy, void *scratch)
+rows_quantised(const SluiceCpuQuantType *type, const uint8_t *rows, size_t row_stride,
+               int64_t n_rows, const SluiceCpuQ8 *q8, const int32_t *row_idx, int64_t n_x, float *y,
+               int64_t ldy, void *scratch)
 {
     int64_t n = q8->n_cols;
 
-    if (type->gemm != NULL && n_x >= k->gemm_min_rows) {
+    if (type->gemm != NULL && n_x >= type->gemm_min_rows) {
         type->gemm(type, rows, row_stride, n_rows, n, q8, row_idx, n_x, y, ldy, scratch);
         return;
     }
@@ -221,6 +221,5 @@ sluice_cpu_matmul_rows(const struct SluiceCpuKernels *k, SluiceDtype dtype, cons
         return;
     }
     g_assert(input->q8.n_cols == n_cols);
-    rows_quantised(&k->quant, type, first, row_stride, end - begin, &input->q8, row_idx, n_x, y,
-                   ldy, scratch);
+    rows_quantised(type, first, row_stride, end - begin, &input->q8, row_idx, n_x, y, ldy, scratch);
 }

@@ -83,7 +83,11 @@ SLUICE_LEVEL_NAME(sluice_cpu_quant_init_avxvnni)(SluiceCpuQuantKernels *k)
 {
     install_gemv(k);
     for (int i = 0; i < SLUICE_DTYPE_COUNT; i++) {
-        if (k->types[i].block_len != 0)
-            k->types[i].gemm = k->types[i].sub_len == 16 ? gemm_2 : gemm_1;
+        SluiceCpuQuantType *type = &k->types[i];
+
+        if (type->block_len == 0)
+            continue;
+        type->gemm = type->sub_len == 16 ? gemm_2 : gemm_1;
+        type->gemm_min_rows = PANEL_MIN_ROWS;
     }
 }

@@ -200,7 +200,11 @@ void
 sluice_cpu_quant_gemm_init_avx2(SluiceCpuQuantKernels *k)
 {
     for (int i = 0; i < SLUICE_DTYPE_COUNT; i++) {
-        if (k->types[i].block_len != 0)
-            k->types[i].gemm = pick_gemm(&k->types[i]);
+        SluiceCpuQuantType *type = &k->types[i];
+
+        if (type->block_len == 0)
+            continue;
+        type->gemm = pick_gemm(type);
+        type->gemm_min_rows = type->n_bits == 8 ? PANEL_MIN_ROWS_WIDE : PANEL_MIN_ROWS;
     }
 }

@@ -23,6 +23,10 @@ enum {
     PANEL_ROWS = SLUICE_CPU_PANEL_ROWS,
     PANEL_COLS = SLUICE_CPU_PANEL_COLS,
     PANEL_TILE = 8, /* input rows that a micro-kernel takes at most */
+    /* Input rows that pay for filling the panel: with fewer, few-row products win. Measured with
+     * AVX2 on weights of 2048 columns; a wide panel costs twice as much. */
+    PANEL_MIN_ROWS = 12,
+    PANEL_MIN_ROWS_WIDE = 24,
 };
 
 typedef struct {

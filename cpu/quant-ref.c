@@ -115,7 +115,6 @@ sluice_cpu_quant_init(SluiceCpuQuantKernels *k, SluiceCpuFeatures features)
 {
     memset(k, 0, sizeof *k);
     k->quantise = quantise_ref;
-    k->gemm_min_rows = SLUICE_CPU_GEMV_MAX + 1;
     for (int i = 0; i < SLUICE_DTYPE_COUNT; i++) {
         k->types[i] = sluice_cpu_quant_types[i];
         if (k->types[i].block_len != 0)

@@ -76,6 +76,7 @@ struct SluiceCpuQuantType {
     uint8_t n_bits; /* q < 1 << n_bits */
     uint8_t offset;
     bool has_min;
+    uint8_t gemm_min_rows; /* input rows from which gemm is the faster */
     SluiceCpuUnpackFn unpack;
     SluiceCpuQuantGemvFn gemv;
     SluiceCpuQuantGemmFn gemm;       /* NULL: gemv is used for any number of rows */
@@ -85,7 +86,6 @@ struct SluiceCpuQuantType {
 typedef struct {
     SluiceCpuQuantiseFn quantise;
     SluiceCpuQuantType types[SLUICE_DTYPE_COUNT];
-    int gemm_min_rows; /* input rows from which gemm is the faster */
 } SluiceCpuQuantKernels;
 
 /* Fills the whole table for the given levels. */

@@ -494,7 +494,7 @@ START_TEST(extreme_blocks_do_not_saturate)
 
     sluice_cpu_kernels_init(&ref, 0);
     for (int i = 0; level_init(level, &k) && i < SLUICE_DTYPE_COUNT; i++) {
-        for (int n_x = 1; is_product_type(i) && n_x <= 16; n_x += 15) {
+        for (int n_x = 1; is_product_type(i) && n_x <= 24; n_x += 23) {
             for (int pattern = 0; pattern < 6; pattern++) {
                 static const uint8_t fills[6] = {0xff, 0x80, 0x7f, 0x00, 0x88, 0xf0};
                 const SluiceDtypeInfo *info = sluice_dtype_info((SluiceDtype) i);
