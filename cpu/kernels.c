@@ -18,4 +18,10 @@ sluice_cpu_kernels_init(SluiceCpuKernels *k, SluiceCpuFeatures features)
     sluice_cpu_ops_init_ref(k);
     sluice_cpu_quant_init(&k->quant, features);
     k->features = features;
+#ifdef HAVE_X86
+    if (features & SLUICE_CPU_AVX2)
+        sluice_cpu_ops_init_avx2(k);
+    if (features & SLUICE_CPU_AVX512)
+        sluice_cpu_ops_init_avx512(k);
+#endif
 }

@@ -113,5 +113,9 @@ void sluice_cpu_kernels_init(SluiceCpuKernels *k, SluiceCpuFeatures features);
 
 /* Each fills the slots that its file has. */
 void sluice_cpu_ops_init_ref(SluiceCpuKernels *k);
+void sluice_cpu_ops_init_avx2(SluiceCpuKernels *k);
+void sluice_cpu_ops_init_avx512(SluiceCpuKernels *k);
+/* The same source for AVX2, each vector as two halves; only in the tests. */
+void sluice_cpu_ops_init_avx512_halves(SluiceCpuKernels *k);
 
 G_END_DECLS
