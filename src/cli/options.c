@@ -117,27 +117,28 @@ option_name(const SluiceOption *row)
     return g_strndup(row->forms, strcspn(row->forms, " "));
 }
 
+/* Insertions, deletions, substitutions and swaps of neighbours that turn @a into @b. */
 static guint
 edit_distance(const char *a, const char *b)
 {
     size_t n_a = strlen(a), n_b = strlen(b);
-    g_autofree guint *row = g_new(guint, n_b + 1);
+    size_t n_row = n_b + 1;
+    g_autofree guint *d = g_new(guint, (n_a + 1) * n_row);
 
     for (size_t j = 0; j <= n_b; j++)
-        row[j] = (guint) j;
+        d[j] = (guint) j;
     for (size_t i = 1; i <= n_a; i++) {
-        guint diagonal = row[0];
-
-        row[0] = (guint) i;
+        d[i * n_row] = (guint) i;
         for (size_t j = 1; j <= n_b; j++) {
-            guint above = row[j];
-            guint best = MIN(above, row[j - 1]) + 1;
+            guint *at = &d[i * n_row + j];
 
-            row[j] = MIN(best, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
+            *at = MIN(at[-1], at[-(gssize) n_row]) + 1;
+            *at = MIN(*at, at[-(gssize) n_row - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                *at = MIN(*at, d[(i - 2) * n_row + j - 2] + 1);
         }
     }
-    return row[n_b];
+    return d[n_a * n_row + n_b];
 }
 
 /**
@@ -337,9 +338,9 @@ parse_ints(const SluiceOption *row, const char *text, GArray *list, GError **err
     for (char **part = parts; *part != NULL; part++)
         if (!parse_range(row, *part, list)) {
             g_autofree char *expected =
-                g_strdup_printf("at most %d numbers from %.15g to %.15g, such as 512,1024 or "
-                                "128-512+128 or 1-16*2",
-                                LIST_MAX, row->min, row->max);
+                g_strdup_printf("numbers from %.15g to %.15g, such as 512,1024 or 128-512+128 or "
+                                "1-16*2",
+                                row->min, row->max);
             return set_value_error(error, row, text, expected);
         }
     if (list->len == 0)
