@@ -2,6 +2,7 @@
 /* sluice inspect: what is in a model file, without running it. */
 #include "config.h"
 
+#include "src/cli/input.h"
 #include "src/cli/inspect-report.h"
 #include "src/cli/terminal.h"
 #include "src/core/error.h"
@@ -78,7 +79,8 @@ sluice_cmd_inspect(const SluiceOptions *options)
                                               : "inspect takes one model file");
         return SLUICE_EXIT_USAGE;
     }
-    g_autoptr(SluiceGguf) gguf = sluice_gguf_open(path, &error);
+    g_autofree char *found = sluice_input_find_model(path);
+    g_autoptr(SluiceGguf) gguf = sluice_gguf_open(found != NULL ? found : path, &error);
     if (gguf == NULL) {
         int status = sluice_terminal_fail(error);
         return g_error_matches(error, SLUICE_ERROR, SLUICE_ERROR_FILE) ? SLUICE_EXIT_NO_MODEL

@@ -56,6 +56,31 @@ history_path(void)
     return g_build_filename(folder, "history", NULL);
 }
 
+/* One character of the terminal. libedit's own reader goes on after a signal; this one does not,
+ * so that Ctrl-C ends the line. */
+static int
+read_character(EditLine *editor, wchar_t *character)
+{
+    static const guchar n_more[16] = {[12] = 1, [13] = 1, [14] = 2, [15] = 3};
+    char bytes[8];
+    gsize n = 0, n_all = 1;
+    gunichar c;
+
+    (void) editor;
+    while (n < n_all) {
+        ssize_t n_read = read(STDIN_FILENO, bytes + n, 1);
+
+        if (n_read <= 0)
+            return (int) n_read;
+        if (n == 0)
+            n_all += n_more[(guchar) bytes[0] >> 4];
+        n++;
+    }
+    c = g_utf8_get_char_validated(bytes, (gssize) n);
+    *character = bytes[0] == '\0' ? L'\0' : c >= 0x110000 ? (wchar_t) 0xfffd : (wchar_t) c;
+    return 1;
+}
+
 static char *
 show_prompt(EditLine *editor)
 {
@@ -86,6 +111,7 @@ sluice_line_reader_new(void)
     reader->editor = el_init("sluice", stdin, stderr, stderr);
     el_set(reader->editor, EL_CLIENTDATA, reader);
     el_set(reader->editor, EL_PROMPT_ESC, show_prompt, '\1');
+    el_set(reader->editor, EL_GETCFN, read_character);
     el_set(reader->editor, EL_EDITOR, "emacs");
     el_set(reader->editor, EL_HIST, history, reader->history);
     el_source(reader->editor, NULL);
@@ -136,7 +162,7 @@ sluice_line_reader_read(SluiceLineReader *reader, const char *prompt, GString *l
 
     set_prompt(reader, prompt);
     sluice_interrupt_hold();
-    errno = 0;
+    el_resize(reader->editor);
     text = el_gets(reader->editor, &n);
     if (text == NULL || n <= 0) {
         if (sluice_interrupt_came()) {
