@@ -45,6 +45,8 @@ check() {
     fi
 }
 
-check smollm2 SmolLM2-135M-Instruct.Q4_1.gguf 18.4942
-check gemma3 gemma-3-270m-q4_k_m.gguf 14.9381
+# llama.cpp d32676d built for AVX2; its AVX-512 build says 18.4942 and 14.9381, exact float32 arithmetic
+# says 18.3418 for SmolLM2.
+check smollm2 SmolLM2-135M-Instruct.Q4_1.gguf 18.3800
+check gemma3 gemma-3-270m-q4_k_m.gguf 14.9387
 exit "$status"
