@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,6 +285,21 @@ sluice_cpu_team_run(SluiceCpuTeam *team, int n_members, SluiceCpuTeamFn fn, void
     g_mutex_unlock(&team->lock);
 }
 
+/* Starts a worker with every signal blocked: signals are for the threads of the program, one of
+ * which may be waiting for just that interruption. */
+static int
+start_worker(Worker *worker)
+{
+    sigset_t all, before;
+    int code;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    code = pthread_create(&worker->thread, NULL, run_worker, worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
 /**
  * sluice_cpu_team_new:
  * @placement: where threads may run
@@ -328,7 +344,7 @@ sluice_cpu_team_new(const SluiceCpuPlacement *placement, int n_threads, gboolean
         int code;
         worker->team = team;
         worker->member = i;
-        code = pthread_create(&worker->thread, NULL, run_worker, worker);
+        code = start_worker(worker);
         if (code != 0) {
             g_set_error(error, SLUICE_ERROR, SLUICE_ERROR_MEMORY,
                         "thread %d of %d cannot be started: %s", i + 1, n_threads,

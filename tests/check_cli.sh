@@ -155,32 +155,33 @@ same 'size of the logits' "$(stat -c %s "$work/l.npy")" $((45 * ${shape#*, } * 4
 same 'logits that cannot be written' "$?" 1
 
 # ---- terminals ----
-chat=(./sluice run -m "$model" -c 8192 --ignore-eos --temp 0)
-./pty_run expect '> ' key D -- "${chat[@]}" >"$work/out"
+# More tokens than a terminal buffers: the answer cannot end before it is interrupted.
+chat=(./sluice run -m "$model" -c 65536 --ignore-eos --temp 0)
+./pty_run prompt '> ' key D -- "${chat[@]}" >"$work/out"
 s=$?
 if [ "$s" = 77 ]; then
     echo 'no terminals: chat not tested'
 else
     same 'Ctrl-D leaves' "$s" 0
     grep -q $'\033\[2m' "$work/out" || fail 'no colours on a terminal'
-    NO_COLOR=1 ./pty_run expect '> ' key D -- "${chat[@]}" >"$work/out"
+    NO_COLOR=1 ./pty_run prompt '> ' key D -- "${chat[@]}" >"$work/out"
     grep -q $'\033\[[12]' "$work/out" && fail 'colours in spite of NO_COLOR'
-    ./pty_run expect '> ' key C -- "${chat[@]}" >"$work/out"
+    ./pty_run prompt '> ' key C -- "${chat[@]}" >"$work/out"
     same 'Ctrl-C at the prompt leaves' "$?" 130
-    ./pty_run expect '> ' send hello expect hello grow 20 key C expect stopped expect '> ' \
-        send /stats expect 'context: ' expect '> ' send /clare expect "did you mean '/clear'" \
-        expect '> ' send /clear expect forgotten expect '> ' send /exit \
+    ./pty_run prompt '> ' send hello expect hello grow 20 key C expect stopped prompt '> ' \
+        send /stats expect 'context: ' prompt '> ' send /clare expect "did you mean '/clear'" \
+        prompt '> ' send /clear expect forgotten prompt '> ' send /exit \
         -- "${chat[@]}" -n 100000 >"$work/out"
     same 'Ctrl-C stops the answer, not the program' "$?" 0
     same 'the history is private' "$(stat -c %a "$XDG_STATE_HOME/sluice/history")" 600
     grep -q hello "$XDG_STATE_HOME/sluice/history" || fail 'the history forgets'
-    ./pty_run expect '> ' send "one\\" expect '. ' send two expect '> ' send /save\ "$work/chat" \
-        expect saved expect '> ' send /clear expect '> ' send "/load $work/chat" \
-        expect 'loaded; 2 messages' expect '> ' key D -- "${chat[@]}" -n 3 >"$work/out"
+    ./pty_run prompt '> ' send "one\\" prompt '. ' send two prompt '> ' send /save\ "$work/chat" \
+        expect saved prompt '> ' send /clear prompt '> ' send "/load $work/chat" \
+        expect 'loaded; 2 messages' prompt '> ' key D -- "${chat[@]}" -n 3 >"$work/out"
     same 'a chat is saved and loaded' "$?" 0
     same 'lines are joined' "$(./json_get messages.0.content <"$work/chat.json")" $'one\ntwo'
     same 'an interrupted answer' "$(./pty_run expect 'memory:' grow 200 key C \
-        -- ./sluice run -m "$model" --raw -c 8192 -n 100000 --ignore-eos -p ab >/dev/null; echo $?)" 130
+        -- ./sluice run -m "$model" --raw -c 65536 -n 100000 --ignore-eos -p ab >/dev/null; echo $?)" 130
 fi
 
 # ---- documents ----

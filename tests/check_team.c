@@ -3,7 +3,9 @@
 #include "config.h"
 
 #include <glib/gstdio.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "cpu/team.h"
@@ -267,6 +269,34 @@ START_TEST(callers_keep_their_own_processors)
 }
 END_TEST
 
+static void
+count_blocked(void *data, int member, int n_members)
+{
+    sigset_t mask;
+
+    (void) n_members;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    if (member > 0 && sigismember(&mask, SIGINT) == 1 && sigismember(&mask, SIGTERM) == 1)
+        atomic_fetch_add((_Atomic int *) data, 1);
+}
+
+START_TEST(signals_are_never_a_workers)
+{
+    g_auto(SluiceCpuPlacement) placement = {0};
+    g_autoptr(SluiceCpuTeam) team = NULL;
+    _Atomic int n_blocked = 0;
+    sigset_t mask;
+
+    ck_assert(sluice_cpu_placement_init_host(&placement, NULL));
+    team = sluice_cpu_team_new(&placement, 3, FALSE, NULL);
+    ck_assert_ptr_nonnull(team);
+    sluice_cpu_team_run(team, 3, count_blocked, &n_blocked);
+    ck_assert_int_eq(n_blocked, 2);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    ck_assert_int_eq(sigismember(&mask, SIGINT), 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -283,6 +313,7 @@ main(void)
     tcase_set_timeout(team, 60);
     tcase_add_loop_test(team, barrier_orders_what_members_write, 0, 4);
     tcase_add_test(team, callers_keep_their_own_processors);
+    tcase_add_test(team, signals_are_never_a_workers);
     suite_add_tcase(suite, team);
     return sluice_test_run(suite);
 }

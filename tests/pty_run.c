@@ -5,6 +5,8 @@
  *   pty_run STEP... -- COMMAND ARGUMENT...
  *
  *   expect TEXT    wait until TEXT has come, behind what earlier steps waited for
+ *   prompt TEXT    the same, and until the line editor has taken the terminal over: a key that
+ *                  comes before that is the kernel's and not the editor's
  *   grow N         wait until N more bytes have come
  *   send TEXT      type TEXT and Return
  *   key LETTER     hold Ctrl and type LETTER
@@ -24,6 +26,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define PATIENCE_S 30
@@ -77,6 +80,18 @@ expect(const char *text)
     n_matched = (gsize) (at - seen->str) + strlen(text);
 }
 
+/* Without a line editor the terminal stays as it is: then a second is long enough. */
+static void
+await_editor(void)
+{
+    gint64 end = g_get_monotonic_time() + G_USEC_PER_SEC;
+    struct termios mode;
+
+    while (tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) != 0 &&
+           g_get_monotonic_time() < end)
+        g_usleep(2000);
+}
+
 static void
 grow(const char *text)
 {
@@ -102,6 +117,9 @@ play(const char *verb, const char *text)
 {
     if (strcmp(verb, "expect") == 0) {
         expect(text);
+    } else if (strcmp(verb, "prompt") == 0) {
+        expect(text);
+        await_editor();
     } else if (strcmp(verb, "grow") == 0) {
         grow(text);
     } else if (strcmp(verb, "send") == 0) {
@@ -153,7 +171,7 @@ main(int argc, char **argv)
     while (n_steps < argc && strcmp(argv[n_steps], "--") != 0)
         n_steps++;
     if (n_steps >= argc - 1 || n_steps % 2 == 0) {
-        fputs("usage: pty_run [expect|grow|send|key TEXT]... -- COMMAND...\n", stderr);
+        fputs("usage: pty_run [expect|prompt|grow|send|key TEXT]... -- COMMAND...\n", stderr);
         return FAILED;
     }
     seen = g_string_new(NULL);

@@ -6,6 +6,8 @@
 
 #include "src/cli/interrupt.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -101,4 +103,28 @@ bool
 sluice_interrupt_came(void)
 {
     return atomic_load(&n_came) > 0;
+}
+
+/**
+ * sluice_interrupt_await_input:
+ * @fd: what is read next
+ *
+ * Waits until @fd can be read. Ctrl-C ends the wait at whatever moment it comes, also just before
+ * the wait begins, where a plain read() would sleep on.
+ *
+ * Returns: %FALSE if Ctrl-C was pressed since holding began, or waiting fails
+ */
+bool
+sluice_interrupt_await_input(int fd)
+{
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+    sigset_t interrupt, before;
+    bool is_ready;
+
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+    is_ready = !sluice_interrupt_came() && ppoll(&input, 1, NULL, &before) > 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return is_ready && !sluice_interrupt_came();
 }

@@ -14,5 +14,6 @@ void sluice_interrupt_watch(SluiceSession *session);
 void sluice_interrupt_hold(void);
 void sluice_interrupt_release(void);
 bool sluice_interrupt_came(void);
+bool sluice_interrupt_await_input(int fd);
 
 G_END_DECLS

@@ -68,8 +68,11 @@ read_character(EditLine *editor, wchar_t *character)
 
     (void) editor;
     while (n < n_all) {
-        ssize_t n_read = read(STDIN_FILENO, bytes + n, 1);
+        ssize_t n_read;
 
+        if (!sluice_interrupt_await_input(STDIN_FILENO))
+            return -1;
+        n_read = read(STDIN_FILENO, bytes + n, 1);
         if (n_read <= 0)
             return (int) n_read;
         if (n == 0)
@@ -236,7 +239,9 @@ sluice_line_reader_read(SluiceLineReader *reader, const char *prompt, GString *l
             sluice_terminal_style(STDERR_FILENO, SLUICE_STYLE_PLAIN));
     fflush(stderr);
     sluice_interrupt_hold();
-    n = getline(&reader->buffer, &reader->n_buffer, stdin);
+    n = sluice_interrupt_await_input(STDIN_FILENO)
+            ? getline(&reader->buffer, &reader->n_buffer, stdin)
+            : -1;
     if (n < 0) {
         clearerr(stdin);
         fputs("\n", stderr);
