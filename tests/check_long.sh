@@ -43,7 +43,7 @@ address() {
 
 thread() {
     configure_in build-thread --enable-sanitizers=thread CFLAGS='-O1 -g'
-    make -C build-thread -j "$(nproc)" check TESTS='check_backend check_session'
+    make -C build-thread -j "$(nproc)" check TESTS='check_team check_backend check_session'
 }
 
 fuzz() {
