@@ -92,6 +92,8 @@ same 'the first argument is the model' \
 mkdir -p "$XDG_DATA_HOME/sluice/models" && cp "$model" "$XDG_DATA_HOME/sluice/models/tiny.gguf"
 same 'a name from the models folder' \
     "$(./sluice run tiny -q --raw --temp 0 -n 24 --ignore-eos ab </dev/null)" "$whole"
+./sluice run -m "$model" --raw -n 1 --ignore-eos -p ab >/dev/null 2>"$work/err" </dev/null
+grep -q '; answer 1 token; memory' "$work/err" || fail "the rate of one token: $(<"$work/err")"
 same 'no tokens asked for' "$(answer -n 0 -p ab </dev/null)" ''
 
 one=$(answer --temp 2 -s 11 -p 'ab' </dev/null)

@@ -364,12 +364,17 @@ sluice_conversation_say_figures(const SluiceConversation *c, const SluiceAnswer 
 
     g_string_printf(line, "load %.2f s", c->load_seconds);
     if (answer != NULL) {
-        g_string_append_printf(line, "; prompt %zu tokens", answer->n_prompt);
+        g_string_append_printf(line, "; prompt %zu token%s", answer->n_prompt,
+                               answer->n_prompt == 1 ? "" : "s");
         if (answer->n_evaluated < answer->n_prompt)
             g_string_append_printf(line, " (%zu new)", answer->n_evaluated);
-        g_string_append_printf(line, ", %.1f t/s; answer %zu tokens, %.1f t/s",
+        g_string_append_printf(line, ", %.1f t/s; answer %zu token%s",
                                rate(answer->n_evaluated, answer->prompt_seconds),
-                               answer->n_generated, rate(answer->n_steps, answer->decode_seconds));
+                               answer->n_generated, answer->n_generated == 1 ? "" : "s");
+        /* The first token comes with the prompt: alone it has no interval to rate. */
+        if (answer->n_steps > 0)
+            g_string_append_printf(line, ", %.1f t/s",
+                                   rate(answer->n_steps, answer->decode_seconds));
     }
     sluice_terminal_note("%s; memory %s", line->str, peak);
 }

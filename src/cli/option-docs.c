@@ -310,7 +310,8 @@ char *
 sluice_option_docs_completion(void)
 {
     GString *out =
-        g_string_new("# bash completion for sluice, made from its table of options\n"
+        g_string_new("# shellcheck shell=bash\n"
+                     "# bash completion for sluice, made from its table of options\n"
                      "_sluice()\n{\n"
                      "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
                      "    local words='' files='' options='' models='' command=${COMP_WORDS[1]}\n"
