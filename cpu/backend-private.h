@@ -154,6 +154,8 @@ typedef struct {
     int64_t max_width; /* of an activation that can be a product's input */
     int64_t max_head_dim;
     int64_t max_hidden;
+    size_t thread_blas; /* of OpenBLAS' own memory, which it allocates */
+    bool has_float_matrices;
 } SluiceCpuLayout;
 
 struct SluiceCpuBackend {
@@ -179,7 +181,8 @@ struct SluiceCpuBackend {
     int n_threads;       /* for steps of one row */
     int n_threads_batch; /* for others */
     bool is_pinned;
-    bool has_blas;
+    bool has_blas;           /* kernels.sgemm is there */
+    const char *blas_name;
     const char *blas_reason; /* why not */
 
     uint32_t *act_versions; /* [n_acts]: how often this program has written it */
@@ -235,6 +238,7 @@ void sluice_cpu_region_unmap(SluiceCpuRegion *region);
 SluiceBackend *sluice_cpu_backend_new_with_features(const SluiceBackendConfig *config,
                                                     const SluiceCpuOptions *options,
                                                     SluiceCpuFeatures features, GError **error);
+void sluice_cpu_backend_adopt_blas(SluiceCpuBackend *b, const SluiceCpuBlas *blas);
 
 /* Describes a stage step by step: begin, reads and writes, then add. */
 static inline SluiceCpuStage

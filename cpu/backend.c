@@ -5,6 +5,8 @@
  */
 #include "config.h"
 
+#define G_LOG_DOMAIN "Sluice-CPU"
+
 #include "cpu/backend-private.h"
 
 #include <errno.h>
@@ -173,6 +175,10 @@ thread_bytes(const SluiceBackendConfig *config, SluiceCpuLayout *l)
 
     /* Two chunks of output (gate and up) beside the product's own. */
     product = sluice_cpu_matmul_scratch_bytes((int64_t) rows, MAX(l->max_width, l->max_hidden));
+    if (l->has_float_matrices) {
+        product = MAX(product, sluice_cpu_blas_scratch_bytes());
+        l->thread_blas = sluice_cpu_blas_work_bytes((int64_t) rows);
+    }
     product = (product + ALIGNMENT - 1) & ~(size_t) (ALIGNMENT - 1);
     l->thread_product = product;
     product += 2 * rows * SLUICE_CPU_CHUNK_COLS * sizeof(float);
@@ -235,9 +241,10 @@ clear_layout(SluiceCpuLayout *l)
 }
 
 static void
-init_layout(SluiceCpuLayout *l, const SluiceBackendConfig *config)
+init_layout(SluiceCpuLayout *l, const SluiceBackendConfig *config, const SluiceCpuOptions *options)
 {
     memset(l, 0, sizeof *l);
+    l->has_float_matrices = options->has_float_matrices;
     l->act_offsets = g_new0(size_t, MAX(1, config->n_acts));
     l->act_strides = g_new0(int64_t, MAX(1, config->n_acts));
 }
@@ -287,7 +294,7 @@ sluice_cpu_memory(const SluiceBackendConfig *config, const SluiceCpuOptions *opt
 
     if (!count_threads(options, &placement, &n_threads, &n_threads_batch, error))
         return FALSE;
-    init_layout(&l, config);
+    init_layout(&l, config, options);
     is_ok = lay_out(config, MAX(n_threads, n_threads_batch), &l, kv_pools, state_pools, error);
     clear_layout(&l);
     if (!is_ok)
@@ -295,7 +302,8 @@ sluice_cpu_memory(const SluiceBackendConfig *config, const SluiceCpuOptions *opt
     memory->activations = l.activations;
     memory->kv = l.kv;
     memory->state = l.state;
-    memory->scratch = l.scratch + l.hidden;
+    memory->scratch =
+        l.scratch + l.hidden + l.thread_blas * (size_t) MAX(n_threads, n_threads_batch);
     return TRUE;
 }
 
@@ -713,6 +721,37 @@ index_layers(SluiceCpuBackend *b)
     }
 }
 
+/* Takes OpenBLAS, or says once why our own product serves. */
+void
+sluice_cpu_backend_adopt_blas(SluiceCpuBackend *b, const SluiceCpuBlas *blas)
+{
+    b->blas_name = blas->name;
+    b->blas_reason = blas->reason;
+    if (blas->sgemm != NULL && b->n_threads_batch > SLUICE_CPU_BLAS_MAX_THREADS)
+        b->blas_reason = "more threads call it than it has work areas";
+    else if (blas->sgemm != NULL && !sluice_cpu_blas_is_right(blas->sgemm, &b->kernels))
+        b->blas_reason = "its products differ from ours";
+    b->has_blas = b->blas_reason == NULL;
+    b->kernels.sgemm = b->has_blas ? blas->sgemm : NULL;
+    if (!b->has_blas)
+        g_info("OpenBLAS is not used for prompts: %s; our own product serves", b->blas_reason);
+}
+
+static void
+init_blas(SluiceCpuBackend *b, const SluiceCpuOptions *options)
+{
+    b->blas_reason = "no float matrices";
+#ifdef HAVE_X86
+    /* Who asks for the reference wants the definition, and nothing of others. */
+    if (b->kernels.features == 0) {
+        b->blas_reason = "the reference was asked for";
+        return;
+    }
+#endif
+    if (options->has_float_matrices)
+        sluice_cpu_backend_adopt_blas(b, sluice_cpu_blas());
+}
+
 static gboolean
 init_backend(SluiceCpuBackend *b, const SluiceBackendConfig *config,
              const SluiceCpuOptions *options, GError **error)
@@ -728,7 +767,7 @@ init_backend(SluiceCpuBackend *b, const SluiceBackendConfig *config,
     b->kv_pools = g_new0(SluiceCpuKvPool, MAX(1, config->n_kv_groups));
     b->state_pools = g_new0(SluiceCpuStatePool, MAX(1, config->n_state_groups));
     b->act_versions = g_new0(uint32_t, MAX(1, config->n_acts));
-    init_layout(&b->layout, config);
+    init_layout(&b->layout, config, options);
     if (!lay_out(&b->config, n_threads, &b->layout, b->kv_pools, b->state_pools, error))
         return FALSE;
     if (!map_region(&b->activations, b->layout.activations, "activations", error) ||
@@ -741,6 +780,7 @@ init_backend(SluiceCpuBackend *b, const SluiceBackendConfig *config,
     index_layers(b);
     sluice_cpu_program_init(b);
     sluice_cpu_program_reset(b);
+    init_blas(b, options);
     b->team = sluice_cpu_team_new(&b->placement, n_threads, options->pin_threads, error);
     return b->team != NULL;
 }
@@ -849,5 +889,9 @@ sluice_cpu_backend_describe(SluiceBackend *backend)
     g_string_append_printf(text, " of %d usable", b->placement.n_cpus);
     if (b->placement.quota > 0)
         g_string_append_printf(text, ", quota %.1f", b->placement.quota);
+    if (b->has_blas)
+        g_string_append_printf(text, ", %s", b->blas_name);
+    else
+        g_string_append_printf(text, ", no OpenBLAS (%s)", b->blas_reason);
     return g_string_free(text, FALSE);
 }

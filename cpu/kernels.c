@@ -17,6 +17,7 @@ sluice_cpu_kernels_init(SluiceCpuKernels *k, SluiceCpuFeatures features)
 {
     sluice_cpu_ops_init_ref(k);
     sluice_cpu_quant_init(&k->quant, features);
+    k->sgemm = NULL;
     k->features = features;
 #ifdef HAVE_X86
     if (features & SLUICE_CPU_AVX2)

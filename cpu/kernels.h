@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "cpu/blas.h"
 #include "cpu/matmul.h"
 #include "cpu/quant.h"
 #include "cpu/sluice-cpu.h"
@@ -106,6 +107,7 @@ struct SluiceCpuKernels {
     SluiceCpuTransposeFn transpose;
     SluiceCpuDeltaFn delta_step;
     SluiceCpuConvFn conv;
+    SluiceCpuSgemmFn sgemm;      /* OpenBLAS where an executor has it, else NULL */
     SluiceCpuQuantKernels quant; /* what cpu/matmul.c calls */
 };
 

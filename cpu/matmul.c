@@ -145,6 +145,8 @@ sluice_cpu_matmul_scratch_bytes(int64_t max_rows, int64_t max_cols)
 int64_t
 sluice_cpu_matmul_granule(SluiceDtype dtype, int64_t n_rows)
 {
+    if (!sluice_cpu_matmul_wants_q8(dtype) && n_rows >= SLUICE_CPU_BLAS_MIN_ROWS)
+        return SLUICE_CPU_BLAS_COLS;
     return n_rows > 1 ? SLUICE_CPU_PANEL_ROWS : 4;
 }
 
@@ -216,6 +218,12 @@ sluice_cpu_matmul_rows(const struct SluiceCpuKernels *k, SluiceDtype dtype, cons
     int64_t n_x = row_idx != NULL ? n_idx : input->n_rows;
 
     g_assert(sluice_cpu_matmul_supports(dtype, n_cols));
+    if (type->block_len == 0 && k->sgemm != NULL && row_idx == NULL &&
+        n_x >= SLUICE_CPU_BLAS_MIN_ROWS) {
+        sluice_cpu_blas_rows(k, dtype, first, row_stride, n_cols, end - begin, input->x, input->ldx,
+                             n_x, y, ldy, scratch);
+        return;
+    }
     if (type->block_len == 0) {
         rows_float(type, first, row_stride, end - begin, n_cols, input, row_idx, n_x, y, ldy);
         return;

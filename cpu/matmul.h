@@ -48,7 +48,8 @@ bool sluice_cpu_matmul_wants_q8(SluiceDtype dtype);
 bool sluice_cpu_matmul_supports(SluiceDtype dtype, int64_t n_cols);
 
 /* Scratch that one thread needs, 64-byte aligned, for products of up to max_rows input rows and
- * max_cols columns. */
+ * max_cols columns; where the kernels have sgemm, sluice_cpu_blas_scratch_bytes() if that is more.
+ */
 size_t sluice_cpu_matmul_scratch_bytes(int64_t max_rows, int64_t max_cols);
 
 /* Output rows that one call should cover a multiple of, so that tiles are whole. */

@@ -21,6 +21,7 @@ typedef struct {
     int n_threads;                    /* 0: one per physical performance core that we may use */
     int n_threads_batch;              /* for steps of more than one row; 0: as n_threads */
     gboolean pin_threads;             /* bind each thread to its core */
+    gboolean has_float_matrices;      /* some weights of products are F32, F16 or BF16 */
     const SluiceResidency *residency; /* borrowed; must outlive the backend */
 } SluiceCpuOptions;
 

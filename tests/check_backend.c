@@ -97,7 +97,10 @@ fixture_init(Fixture *f)
 static void
 fixture_start(Fixture *f, SluiceCpuFeatures features, int n_threads)
 {
-    SluiceCpuOptions options = {n_threads, n_threads, FALSE, &f->residency};
+    SluiceCpuOptions options = {.n_threads = n_threads,
+                                .n_threads_batch = n_threads,
+                                .has_float_matrices = TRUE,
+                                .residency = &f->residency};
     g_autoptr(GError) error = NULL;
 
     f->backend = sluice_cpu_backend_new_with_features(&f->config, &options, features, &error);
@@ -195,6 +198,9 @@ add_random(Fixture *f, SluiceDtype dtype, int64_t n_slabs, int64_t n_rows, int64
     } else if (dtype == SLUICE_DTYPE_F16) {
         for (int64_t i = 0; i < n; i++)
             ((uint16_t *) (void *) packed)[i] = sluice_half_from_float(x[i]);
+    } else if (dtype == SLUICE_DTYPE_BF16) {
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *) (void *) packed)[i] = (uint16_t) (sluice_float_bits(x[i]) >> 16);
     } else {
         ck_assert_int_eq(dtype, SLUICE_DTYPE_Q8_0);
         for (int64_t i = 0; i < n; i += 32) {
@@ -392,7 +398,8 @@ check_matmul(SluiceCpuFeatures features, SluiceDtype dtype, int n_rows, int n, i
 
 START_TEST(matmul_matches_formula)
 {
-    static const SluiceDtype dtypes[] = {SLUICE_DTYPE_F32, SLUICE_DTYPE_F16, SLUICE_DTYPE_Q8_0};
+    static const SluiceDtype dtypes[] = {SLUICE_DTYPE_F32, SLUICE_DTYPE_F16, SLUICE_DTYPE_BF16,
+                                         SLUICE_DTYPE_Q8_0};
     static const int shapes[][3] = {{1, 3, 32},  {1, 576, 192}, {2, 70, 64},
                                     {5, 33, 96}, {17, 100, 64}, {64, 257, 32}};
 
@@ -401,6 +408,102 @@ START_TEST(matmul_matches_formula)
             check_matmul(levels[_i], dtypes[d], shapes[s][0], shapes[s][1], shapes[s][2],
                          1 + (int) s % 2);
     }
+}
+END_TEST
+
+/* Depths beyond one widened tile; columns that end inside a tile; rows on both sides of the number
+ * from which OpenBLAS is called. */
+START_TEST(prompts_over_float_weights_match_formula)
+{
+    static const SluiceDtype dtypes[] = {SLUICE_DTYPE_F32, SLUICE_DTYPE_F16, SLUICE_DTYPE_BF16};
+    static const int rows[] = {
+        1,  2, SLUICE_CPU_BLAS_MIN_ROWS - 1, SLUICE_CPU_BLAS_MIN_ROWS, SLUICE_CPU_BLAS_MIN_ROWS + 1,
+        40, 65};
+
+    for (size_t d = 0; d < G_N_ELEMENTS(dtypes); d++) {
+        for (size_t r = 0; r < G_N_ELEMENTS(rows); r++)
+            check_matmul(levels[_i], dtypes[d], rows[r], 3 * SLUICE_CPU_BLAS_COLS + 5,
+                         SLUICE_CPU_BLAS_DEPTH + 37, 1 + (int) r % 2);
+    }
+}
+END_TEST
+
+/* A value here and there is off by one part in a hundred. */
+static void
+miscompute(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w, int64_t ldw,
+           int64_t n_x, int64_t n, int64_t depth, bool accumulate)
+{
+    for (int64_t t = 0; t < n_x; t++) {
+        for (int64_t j = 0; j < n; j++) {
+            float sum = accumulate ? y[t * ldy + j] : 0;
+            for (int64_t i = 0; i < depth; i++)
+                sum += x[t * ldx + i] * w[j * ldw + i];
+            y[t * ldy + j] = j % 16 == 15 ? sum * 1.01f : sum;
+        }
+    }
+}
+
+/* Right, but writes one column too many. */
+static void
+overrun(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w, int64_t ldw,
+        int64_t n_x, int64_t n, int64_t depth, bool accumulate)
+{
+    sluice_cpu_blas()->sgemm(y, ldy, x, ldx, w, ldw, n_x, n, depth, accumulate);
+    for (int64_t t = 0; t < n_x; t++)
+        y[t * ldy + n] = 0;
+}
+
+START_TEST(a_library_that_miscomputes_is_left_out)
+{
+    enum { ROWS = 40, N = 70, K = 96 };
+    const SluiceCpuSgemmFn wrong[] = {miscompute, overrun};
+    Fixture f;
+    SluiceMatmulArgs args = {.tag = all_rows};
+    float *w = NULL;
+    g_autofree float *x = NULL;
+    g_autofree double *wide = NULL;
+    g_autofree double *ref = NULL;
+
+    ck_assert_msg(sluice_cpu_blas()->sgemm != NULL, "%s", sluice_cpu_blas()->reason);
+    fixture_init(&f);
+    args.x = add_act(&f, K, SLUICE_ROWS_ALL);
+    args.y = add_act(&f, N, SLUICE_ROWS_ALL);
+    args.weight = add_random(&f, SLUICE_DTYPE_F16, 1, N, K, 1, &w);
+    fixture_start(&f, levels[n_levels - 1], 2);
+    set_batch(&f, ROWS, 0);
+    x = fill_act(&f, args.x, ROWS, 1);
+    wide = widen(x, ROWS * K, false);
+    ref = multiply(wide, w, ROWS, N, K);
+    for (size_t i = 0; i < G_N_ELEMENTS(wrong); i++) {
+        SluiceCpuBlas blas = {wrong[i], "a library", NULL};
+        g_autofree char *words = NULL;
+        sluice_cpu_backend_adopt_blas((SluiceCpuBackend *) f.backend, &blas);
+        words = sluice_cpu_backend_describe(f.backend);
+        ck_assert_msg(strstr(words, "no OpenBLAS (its products differ from ours)") != NULL, "%s",
+                      words);
+        fill_nan(&f, args.y, ROWS);
+        f.backend->ops->matmul(f.backend, &args, &f.batch);
+        sync_ok(&f);
+        check_act(&f, args.y, ref, ROWS, 1e-9, "without the library");
+    }
+    fixture_clear(&f);
+}
+END_TEST
+
+START_TEST(openblas_is_named_where_it_is_used)
+{
+    Fixture f;
+    g_autofree char *words = NULL;
+
+    fixture_init(&f);
+    add_act(&f, 8, SLUICE_ROWS_ALL);
+    fixture_start(&f, levels[n_levels - 1], 1);
+    words = sluice_cpu_backend_describe(f.backend);
+    if (levels[n_levels - 1] == 0)
+        ck_assert_msg(strstr(words, "no OpenBLAS") != NULL, "%s", words);
+    else
+        ck_assert_msg(strstr(words, ", OpenBLAS ") != NULL, "%s", words);
+    fixture_clear(&f);
 }
 END_TEST
 
@@ -1391,23 +1494,24 @@ START_TEST(results_do_not_depend_on_the_number_of_threads)
     static const int threads[] = {1, 2, 3, 4};
     g_autofree float *first = g_new(float, ROWS *N);
 
-    for (size_t i = 0; i < G_N_ELEMENTS(threads); i++) {
+    for (size_t i = 0; i < 2 * G_N_ELEMENTS(threads); i++) {
+        SluiceDtype dtype = i < G_N_ELEMENTS(threads) ? SLUICE_DTYPE_Q8_0 : SLUICE_DTYPE_F16;
         Fixture f;
         SluiceFfnArgs args = {.tag = all_rows};
         float *w[3] = {NULL};
         fixture_init(&f);
         args.x = add_act(&f, K, SLUICE_ROWS_ALL);
         args.y = add_act(&f, N, SLUICE_ROWS_ALL);
-        args.gate = add_random(&f, SLUICE_DTYPE_Q8_0, 1, 320, K, 1, &w[0]);
-        args.up = add_random(&f, SLUICE_DTYPE_Q8_0, 1, 320, K, 1, &w[1]);
-        args.down = add_random(&f, SLUICE_DTYPE_Q8_0, 1, N, 320, 1, &w[2]);
-        fixture_start(&f, levels[_i], threads[i]);
+        args.gate = add_random(&f, dtype, 1, 320, K, 1, &w[0]);
+        args.up = add_random(&f, dtype, 1, 320, K, 1, &w[1]);
+        args.down = add_random(&f, dtype, 1, N, 320, 1, &w[2]);
+        fixture_start(&f, levels[_i], threads[i % G_N_ELEMENTS(threads)]);
         set_batch(&f, ROWS, 0);
         g_free(fill_act(&f, args.x, ROWS, 1));
         f.backend->ops->ffn(f.backend, &args, &f.batch);
         sync_ok(&f);
         for (int t = 0; t < ROWS; t++) {
-            if (i == 0)
+            if (i % G_N_ELEMENTS(threads) == 0)
                 memcpy(first + t * N, act_values(&f, args.y, t), N * sizeof *first);
             else
                 ck_assert_mem_eq(first + t * N, act_values(&f, args.y, t), N * sizeof *first);
@@ -1448,7 +1552,7 @@ END_TEST
 START_TEST(configurations_that_cannot_work_are_refused_with_numbers)
 {
     Fixture f;
-    SluiceCpuOptions options = {1, 1, FALSE, NULL};
+    SluiceCpuOptions options = {.n_threads = 1, .n_threads_batch = 1};
     SluiceCpuMemory memory;
     g_autoptr(GError) error = NULL;
 
@@ -1486,6 +1590,9 @@ main(void)
         levels[n_levels++] = host;
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, matmul_matches_formula, 0, n_levels);
+    tcase_add_loop_test(tc, prompts_over_float_weights_match_formula, 0, n_levels);
+    tcase_add_test(tc, a_library_that_miscomputes_is_left_out);
+    tcase_add_test(tc, openblas_is_named_where_it_is_used);
     tcase_add_loop_test(tc, ffn_matches_formula, 0, n_levels);
     tcase_add_loop_test(tc, rms_norm_adds_and_normalises_each_head, 0, n_levels);
     tcase_add_loop_test(tc, values_are_added_scaled_capped_and_gated, 0, n_levels);

@@ -65,12 +65,29 @@ placement_init(Placement *p, const SluiceModel *model, const SluiceEngineParams 
     p->spec.tensors = p->tensors;
 }
 
+/* Whether a matrix in use is kept in floats; a table that is only looked up may count as one. */
+static bool
+has_float_matrices(const SluiceModel *model)
+{
+    for (size_t i = 0; i < sluice_gguf_n_tensors(model->gguf); i++) {
+        const SluiceGgufTensor *t = sluice_gguf_tensor(model->gguf, i);
+
+        if (model->is_used[i] != 0 && t->n_dims == 2 &&
+            (t->dtype == SLUICE_DTYPE_F32 || t->dtype == SLUICE_DTYPE_F16 ||
+             t->dtype == SLUICE_DTYPE_BF16))
+            return true;
+    }
+    return false;
+}
+
 static SluiceCpuOptions
-cpu_options(const SluiceEngineParams *params, const SluiceResidency *residency)
+cpu_options(const SluiceModel *model, const SluiceEngineParams *params,
+            const SluiceResidency *residency)
 {
     return (SluiceCpuOptions){.n_threads = params->n_threads,
                               .n_threads_batch = params->n_threads_batch,
                               .pin_threads = TRUE,
+                              .has_float_matrices = has_float_matrices(model),
                               .residency = residency};
 }
 
@@ -80,7 +97,7 @@ plan_all(Placement *placement, SluiceResidencyPlan *plan, SluiceCpuMemory *cpu,
          const SluiceModel *model, const SluiceBackendConfig *config,
          const SluiceEngineParams *params, GError **error)
 {
-    SluiceCpuOptions options = cpu_options(params, NULL);
+    SluiceCpuOptions options = cpu_options(model, params, NULL);
 
     if (!sluice_cpu_memory(config, &options, cpu, error))
         return FALSE;
@@ -143,7 +160,7 @@ sluice_backends_open(SluiceBackends *backends, const SluiceModel *model,
     backends->residency = sluice_residency_new(&placement.spec, &plan, error);
     if (backends->residency == NULL)
         return FALSE;
-    options = cpu_options(params, backends->residency);
+    options = cpu_options(model, params, backends->residency);
     backends->backend = sluice_cpu_backend_new(config, &options, error);
     /* Read first, compared afterwards: a file that was replaced meanwhile is not half believed. */
     if (backends->backend == NULL || !sluice_gguf_check_unchanged(model->gguf, error)) {
