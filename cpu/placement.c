@@ -196,6 +196,39 @@ sluice_cpu_placement_init(SluiceCpuPlacement *placement, hwloc_topology_t topolo
     hwloc_bitmap_free(usable);
 }
 
+/* Of processors alone: caches, buses and devices take longer to look up, and place no thread. */
+static hwloc_topology_t
+load_topology(void)
+{
+    hwloc_topology_t topology;
+
+    if (hwloc_topology_init(&topology) < 0)
+        return NULL;
+    hwloc_topology_set_icache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_cache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_type_filter(topology, HWLOC_OBJ_MISC, HWLOC_TYPE_FILTER_KEEP_NONE);
+    if (hwloc_topology_load(topology) == 0)
+        return topology;
+    hwloc_topology_destroy(topology);
+    return NULL;
+}
+
+/* (transfer none): loaded once, since counting memory, checking it and starting the team all ask.
+ * What is read from it afterwards changes nothing in it, so that threads may share it. */
+static hwloc_topology_t
+host_topology(void)
+{
+    static hwloc_topology_t topology;
+    static gsize is_done = 0;
+
+    if (g_once_init_enter(&is_done)) {
+        topology = load_topology();
+        g_once_init_leave(&is_done, 1);
+    }
+    return topology;
+}
+
 /**
  * sluice_cpu_placement_init_host:
  * @placement: to fill
@@ -209,16 +242,10 @@ sluice_cpu_placement_init(SluiceCpuPlacement *placement, hwloc_topology_t topolo
 gboolean
 sluice_cpu_placement_init_host(SluiceCpuPlacement *placement, GError **error)
 {
-    hwloc_topology_t topology;
+    hwloc_topology_t topology = host_topology();
     hwloc_bitmap_t bound;
 
-    if (hwloc_topology_init(&topology) < 0) {
-        g_set_error(error, SLUICE_ERROR, SLUICE_ERROR_DEVICE,
-                    "the processors of this machine cannot be listed");
-        return FALSE;
-    }
-    if (hwloc_topology_load(topology) < 0) {
-        hwloc_topology_destroy(topology);
+    if (topology == NULL) {
         g_set_error(error, SLUICE_ERROR, SLUICE_ERROR_DEVICE,
                     "the processors of this machine cannot be listed");
         return FALSE;
@@ -228,7 +255,6 @@ sluice_cpu_placement_init_host(SluiceCpuPlacement *placement, GError **error)
         hwloc_bitmap_copy(bound, hwloc_topology_get_allowed_cpuset(topology));
     sluice_cpu_placement_init(placement, topology, bound, "/");
     hwloc_bitmap_free(bound);
-    hwloc_topology_destroy(topology);
     return TRUE;
 }
 
