@@ -438,6 +438,12 @@ place_hidden(Network *net, int64_t n_rows, uint8_t *memory)
         sluice_cpu_q8_place(&net->q8, n_rows, net->n, memory);
 }
 
+size_t
+sluice_cpu_route_bytes(int64_t max_rows, int64_t n_used)
+{
+    return sizeof(Routes) + (size_t) max_rows * (size_t) (2 * n_used + 1) * 4;
+}
+
 /* The hidden layers of the pairs, then that of the shared expert. */
 static bool
 reserve_moe(SluiceCpuBackend *b, ExpertsArgs *e, int64_t n_rows)
@@ -446,7 +452,7 @@ reserve_moe(SluiceCpuBackend *b, ExpertsArgs *e, int64_t n_rows)
     size_t expert_bytes = hidden_bytes(&e->experts, n_pairs);
     size_t shared_bytes = e->shared.n > 0 ? hidden_bytes(&e->shared, n_rows) : 0;
     int64_t max_rows = MAX(b->config.max_rows, b->config.max_out);
-    size_t route_bytes = sizeof(Routes) + (size_t) max_rows * (size_t) (2 * e->a.n_used + 1) * 4;
+    size_t route_bytes = sluice_cpu_route_bytes(max_rows, e->a.n_used);
 
     if (!sluice_cpu_backend_reserve(b, &b->hidden, expert_bytes + shared_bytes) ||
         !sluice_cpu_backend_reserve(b, &b->routes, route_bytes))

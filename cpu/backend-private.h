@@ -148,6 +148,7 @@ typedef struct {
     size_t rope_table;
     size_t partials;
     size_t hidden;
+    size_t routes; /* 0: the model has no experts */
     size_t thread_product; /* the products' own part of a thread's scratch; chunks follow */
     size_t thread;
     size_t scratch;    /* all of the above that is not activations, kv, state */
@@ -173,7 +174,7 @@ struct SluiceCpuBackend {
     SluiceCpuRegion state;
     SluiceCpuRegion scratch;
     SluiceCpuRegion hidden; /* grows in the first step where config named no width */
-    SluiceCpuRegion routes; /* rows grouped by expert; there from the first use on */
+    SluiceCpuRegion routes; /* rows grouped by expert */
     GArray *outgrown;       /* of SluiceCpuRegion, until sync */
 
     SluiceCpuTeam *team;
@@ -219,6 +220,7 @@ struct SluiceCpuBackend {
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
+size_t sluice_cpu_program_bytes(const SluiceBackendConfig *config);
 void sluice_cpu_program_init(SluiceCpuBackend *b);
 void sluice_cpu_program_clear(SluiceCpuBackend *b);
 void sluice_cpu_program_reset(SluiceCpuBackend *b);
@@ -361,6 +363,9 @@ void sluice_cpu_op_read(SluiceBackend *b, const SluiceReadArgs *a);
 /* The k first of x [n], falling, ties to the lower index; scratch has 8 bytes for each. */
 void sluice_cpu_select_top(const SluiceCpuKernels *kernels, const float *x, int64_t n, int k,
                            int32_t *ids, void *scratch);
+
+/* Of the memory in which max_rows rows are grouped by n_used experts each. */
+size_t sluice_cpu_route_bytes(int64_t max_rows, int64_t n_used);
 
 /* Shared by matmul, ffn and moe_experts. */
 bool sluice_cpu_matmul_check(SluiceCpuBackend *b, SluiceOpTag tag, SluiceWeight weight,

@@ -9,7 +9,23 @@
 enum {
     BLOCK_BYTES = 1 << 16,
     FIRST_STAGES = 2048, /* more than any step of a 40-layer model needs */
+    FIRST_BLOCKS = 8,    /* as much for their args */
 };
+
+/* Bytes of one block of args: the largest args hold an entry per sequence. */
+static size_t
+block_bytes(const SluiceBackendConfig *config)
+{
+    return BLOCK_BYTES + (size_t) config->max_seqs * 64;
+}
+
+/* What sluice_cpu_program_init() allocates. */
+size_t
+sluice_cpu_program_bytes(const SluiceBackendConfig *config)
+{
+    return FIRST_STAGES * (sizeof(SluiceCpuStage) + sizeof(SluiceCpuPhase)) +
+           FIRST_BLOCKS * block_bytes(config);
+}
 
 /* Needs config. */
 void
@@ -19,10 +35,10 @@ sluice_cpu_program_init(SluiceCpuBackend *b)
     b->stages = g_new(SluiceCpuStage, b->n_stages_cap);
     b->n_phases_cap = FIRST_STAGES;
     b->phases = g_new(SluiceCpuPhase, b->n_phases_cap);
-    /* The largest args hold an entry per sequence. */
-    b->block_bytes = BLOCK_BYTES + (size_t) b->config.max_seqs * 64;
+    b->block_bytes = block_bytes(&b->config);
     b->blocks = g_ptr_array_new_with_free_func(g_free);
-    g_ptr_array_add(b->blocks, g_malloc(b->block_bytes));
+    for (int i = 0; i < FIRST_BLOCKS; i++)
+        g_ptr_array_add(b->blocks, g_malloc(b->block_bytes));
 }
 
 void

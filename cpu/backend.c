@@ -208,6 +208,8 @@ lay_out_scratch(const SluiceBackendConfig *config, int n_threads, SluiceCpuLayou
         l->partials = (size_t) config->max_seqs * SLUICE_CPU_MAX_PIECES * SLUICE_CPU_PIECE_QUERIES *
                       (size_t) (l->max_head_dim + 2) * sizeof(float);
     l->hidden = (size_t) n_rows * (size_t) ((l->max_hidden + 255) & ~(int64_t) 255) * sizeof(float);
+    l->routes =
+        config->n_experts_used > 0 ? sluice_cpu_route_bytes(n_rows, config->n_experts_used) : 0;
     l->thread = thread_bytes(config, l);
     l->scratch = l->q8_slot * SLUICE_CPU_Q8_SLOTS + l->rope_table * SLUICE_CPU_ROPE_TABLES +
                  ((l->partials + ALIGNMENT - 1) & ~(size_t) (ALIGNMENT - 1)) +
@@ -220,10 +222,13 @@ lay_out(const SluiceBackendConfig *config, int n_threads, SluiceCpuLayout *l,
         SluiceCpuKvPool *kv_pools, SluiceCpuStatePool *state_pools, GError **error)
 {
     if (config->max_rows < 1 || config->max_out < 1 || config->max_seqs < 1 || config->n_acts < 1 ||
-        config->max_hidden < 0) {
+        config->max_hidden < 0 || config->n_experts_used < 0 ||
+        config->n_experts_used > SLUICE_MAX_EXPERTS_USED) {
         g_set_error(error, SLUICE_ERROR, SLUICE_ERROR_ARGUMENT,
-                    "a batch of %d rows, %d outputs and %d sequences, expected 1 or more",
-                    config->max_rows, config->max_out, config->max_seqs);
+                    "a batch of %d rows, %d outputs and %d sequences, expected 1 or more, and %d "
+                    "experts for each row, expected at most %d",
+                    config->max_rows, config->max_out, config->max_seqs, config->n_experts_used,
+                    SLUICE_MAX_EXPERTS_USED);
         return FALSE;
     }
     if (!lay_out_acts(config, l, error) || !lay_out_kv(config, kv_pools, &l->kv, error) ||
@@ -302,8 +307,8 @@ sluice_cpu_memory(const SluiceBackendConfig *config, const SluiceCpuOptions *opt
     memory->activations = l.activations;
     memory->kv = l.kv;
     memory->state = l.state;
-    memory->scratch =
-        l.scratch + l.hidden + l.thread_blas * (size_t) MAX(n_threads, n_threads_batch);
+    memory->scratch = l.scratch + l.hidden + l.routes + sluice_cpu_program_bytes(config) +
+                      l.thread_blas * (size_t) MAX(n_threads, n_threads_batch);
     return TRUE;
 }
 
@@ -774,7 +779,8 @@ init_backend(SluiceCpuBackend *b, const SluiceBackendConfig *config,
         !map_region(&b->kv, b->layout.kv, "keys and values", error) ||
         !map_region(&b->state, b->layout.state, "recurrent state", error) ||
         !map_region(&b->scratch, b->layout.scratch, "scratch", error) ||
-        !map_region(&b->hidden, b->layout.hidden, "the hidden layer", error))
+        !map_region(&b->hidden, b->layout.hidden, "the hidden layer", error) ||
+        !map_region(&b->routes, b->layout.routes, "the rows of experts", error))
         return FALSE;
     place_scratch(b);
     index_layers(b);

@@ -1554,6 +1554,7 @@ START_TEST(configurations_that_cannot_work_are_refused_with_numbers)
     Fixture f;
     SluiceCpuOptions options = {.n_threads = 1, .n_threads_batch = 1};
     SluiceCpuMemory memory;
+    size_t scratch;
     g_autoptr(GError) error = NULL;
 
     fixture_init(&f);
@@ -1570,6 +1571,13 @@ START_TEST(configurations_that_cannot_work_are_refused_with_numbers)
     f.groups[0].k_type = f.groups[0].v_type = SLUICE_DTYPE_F16;
     ck_assert(sluice_cpu_memory(&f.config, &options, &memory, &error));
     ck_assert_uint_eq(memory.kv, 4 * 64 * 2 * 80 * 2);
+    scratch = memory.scratch;
+    f.config.n_experts_used = 8;
+    ck_assert(sluice_cpu_memory(&f.config, &options, &memory, &error));
+    ck_assert_uint_ge(memory.scratch, scratch + (size_t) f.config.max_rows * 8 * 2 * 4);
+    f.config.n_experts_used = SLUICE_MAX_EXPERTS_USED + 1;
+    ck_assert(!sluice_cpu_memory(&f.config, &options, &memory, &error));
+    ck_assert_msg(strstr(error->message, "65 experts") != NULL, "%s", error->message);
     fixture_clear(&f);
 }
 END_TEST

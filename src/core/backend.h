@@ -153,6 +153,7 @@ typedef struct {
     int32_t max_seqs; /* in one batch */
     int32_t max_hidden; /* widest hidden layer of an ffn; with experts also n_used times theirs;
                            0: executors learn it from the first step */
+    int32_t n_experts_used; /* per row; 0: no experts, or as above */
     const SluiceKvGroup *kv_groups;
     int32_t n_kv_groups;
     const SluiceKvTable *kv_tables;

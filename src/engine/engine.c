@@ -140,6 +140,7 @@ config_init(SluiceEngineConfig *c, const SluiceModel *model, const SluiceEngineP
         .max_out = p->n_out,
         .max_seqs = p->n_sessions,
         .max_hidden = sluice_layers_max_hidden(model),
+        .n_experts_used = model->params.moe.n_used,
         .kv_groups = (const SluiceKvGroup *) (gpointer) c->kv_groups->data,
         .n_kv_groups = (int32_t) c->kv_groups->len,
         .kv_tables = c->kv_tables,
