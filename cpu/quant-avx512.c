@@ -65,10 +65,11 @@ micro_dpbusd(const Panel *panel, const SluiceCpuQ8Row *x, float *tile, const int
     MICRO(n_subs, 8)                                                                               \
     static const Micro micro_##n_subs = {                                                          \
         8,                                                                                         \
-        false,                                                                                     \
+        PANEL_COLS,                                                                                \
+        fill_bytes,                                                                                \
         {micro_##n_subs##_1, micro_##n_subs##_2, micro_##n_subs##_3, micro_##n_subs##_4,           \
          micro_##n_subs##_5, micro_##n_subs##_6, micro_##n_subs##_7, micro_##n_subs##_8}};         \
-    GEMM(n_subs, micro_##n_subs, false)
+    GEMM(n_subs, micro_##n_subs)
 
 MICROS(1)
 MICROS(2)

@@ -71,9 +71,10 @@ micro_dpbusd(const Panel *panel, const SluiceCpuQ8Row *x, float *tile, const int
     MICRO(n_subs, 4)                                                                               \
     static const Micro micro_##n_subs = {                                                          \
         4,                                                                                         \
-        false,                                                                                     \
+        PANEL_COLS,                                                                                \
+        fill_bytes,                                                                                \
         {micro_##n_subs##_1, micro_##n_subs##_2, micro_##n_subs##_3, micro_##n_subs##_4}};         \
-    GEMM(n_subs, micro_##n_subs, false)
+    GEMM(n_subs, micro_##n_subs)
 
 MICROS(1)
 MICROS(2)

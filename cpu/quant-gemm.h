@@ -13,7 +13,8 @@
  * unsigned q; the type's offset has moved into m.
  *
  * The wide panel, for levels that lack a product of unsigned by signed bytes without saturation,
- * has q - offset in 16 bits, [column / 2][row][column % 2], and no m.
+ * has q - offset in 16 bits, [column / 2][row][column % 2], and no m. A level may fill panels in
+ * a way of its own for a type that gains by it.
  */
 #pragma once
 
@@ -34,6 +35,7 @@ typedef struct {
     uint8_t *q;      /* or int16_t, wide */
     float *d;        /* [n_blocks * n_subs, PANEL_ROWS] */
     float *m;        /* the same */
+    int32_t *scales; /* of panels that a level fills itself: the memory behind d per 256, and m's */
     int16_t *inputs; /* [PANEL_TILE, PANEL_COLS], for micro-kernels that widen */
 } Panel;
 
@@ -41,9 +43,14 @@ typedef struct {
  * begins at the panel's first column. */
 typedef void (*MicroFn)(const Panel *panel, const SluiceCpuQ8Row *x, float *tile);
 
+/* Fills the panel with columns [0, n_cols) of n_rows <= PANEL_ROWS rows. */
+typedef void (*FillFn)(Panel *panel, const SluiceCpuQuantType *type, const uint8_t *rows,
+                       size_t row_stride, int n_rows, int64_t n_cols);
+
 typedef struct {
-    int tile_rows; /* as many fns */
-    bool is_wide;
+    int tile_rows;  /* as many fns */
+    int panel_cols; /* at most PANEL_COLS */
+    FillFn fill;
     MicroFn fns[PANEL_TILE];
 } Micro;
 
@@ -160,6 +167,13 @@ fill_panel(Panel *panel, const SluiceCpuQuantType *type, const bool is_wide, con
     }
 }
 
+static void
+fill_bytes(Panel *panel, const SluiceCpuQuantType *type, const uint8_t *rows, size_t row_stride,
+           int n_rows, int64_t n_cols)
+{
+    fill_panel(panel, type, false, rows, row_stride, n_rows, n_cols);
+}
+
 /* ---- the product ---------------------------------------------------------------------------- */
 
 INLINE void
@@ -183,19 +197,18 @@ store_tile(const float *tile, int n_x, int n_rows, bool is_first, float *y, int6
 }
 
 INLINE void
-run_gemm(const SluiceCpuQuantType *type, const Micro *micro, const bool is_wide,
-         const uint8_t *rows, size_t row_stride, int64_t n_rows, int64_t n_cols,
-         const SluiceCpuQ8 *q8, const int32_t *row_idx, int64_t n_x, float *y, int64_t ldy,
-         void *scratch)
+run_gemm(const SluiceCpuQuantType *type, const Micro *micro, const uint8_t *rows, size_t row_stride,
+         int64_t n_rows, int64_t n_cols, const SluiceCpuQ8 *q8, const int32_t *row_idx, int64_t n_x,
+         float *y, int64_t ldy, void *scratch)
 {
-    /* Wide panels have half the columns, so that they take the same cache. */
-    const int64_t panel_cols = is_wide ? PANEL_COLS / 2 : PANEL_COLS;
+    const int64_t panel_cols = micro->panel_cols;
     float tile[PANEL_TILE * PANEL_ROWS] __attribute__((aligned(64)));
     Panel panel;
 
     panel.q = scratch;
     panel.d = (float *) (panel.q + PANEL_ROWS * PANEL_COLS);
     panel.m = panel.d + PANEL_ROWS * PANEL_COLS / 16;
+    panel.scales = (int32_t *) (panel.d + PANEL_ROWS * PANEL_COLS / 256);
     panel.inputs = (int16_t *) (panel.m + PANEL_ROWS * PANEL_COLS / 16);
     for (int64_t j = 0; j < n_rows; j += PANEL_ROWS) {
         const int n_panel = (int) (n_rows - j < PANEL_ROWS ? n_rows - j : PANEL_ROWS);
@@ -204,8 +217,8 @@ run_gemm(const SluiceCpuQuantType *type, const Micro *micro, const bool is_wide,
             const uint8_t *first = rows + (size_t) j * row_stride +
                                    (size_t) (i / type->block_len) * (size_t) type->block_bytes;
 
-            fill_panel(&panel, type, is_wide, first, row_stride, n_panel,
-                       n_cols - i < panel_cols ? n_cols - i : panel_cols);
+            micro->fill(&panel, type, first, row_stride, n_panel,
+                        n_cols - i < panel_cols ? n_cols - i : panel_cols);
             for (int64_t t = 0; t < n_x; t += micro->tile_rows) {
                 const int n = (int) (n_x - t < micro->tile_rows ? n_x - t : micro->tile_rows);
                 SluiceCpuQ8Row x[PANEL_TILE];
@@ -224,12 +237,12 @@ run_gemm(const SluiceCpuQuantType *type, const Micro *micro, const bool is_wide,
     }
 }
 
-#define GEMM(name, micro, is_wide)                                                                 \
+#define GEMM(name, micro)                                                                          \
     static void gemm_##name(const SluiceCpuQuantType *type, const uint8_t *rows,                   \
                             size_t row_stride, int64_t n_rows, int64_t n_cols,                     \
                             const SluiceCpuQ8 *q8, const int32_t *row_idx, int64_t n_x, float *y,  \
                             int64_t ldy, void *scratch)                                            \
     {                                                                                              \
-        run_gemm(type, &(micro), is_wide, rows, row_stride, n_rows, n_cols, q8, row_idx, n_x, y,   \
-                 ldy, scratch);                                                                    \
+        run_gemm(type, &(micro), rows, row_stride, n_rows, n_cols, q8, row_idx, n_x, y, ldy,       \
+                 scratch);                                                                         \
     }
