@@ -22,9 +22,9 @@ enum {
     /* Columns of the weight that are widened at a time: a tile of 256 KiB stays in a core's own
      * cache until OpenBLAS has packed it. */
     SLUICE_CPU_BLAS_DEPTH = 1024,
-    /* Input rows from which OpenBLAS is ahead of our own product for all three types: on one Zen 3
-     * core 47 to 28 GFLOP/s for F32 and 42 to 39 for F16 at 24 rows, 69 to 34 and 50 to 37 at 512.
-     */
+    /* Input rows from which OpenBLAS is not behind our own product: on one Zen 3 core 47 to 28
+     * GFLOP/s for F32, 42 to 39 for F16 and 34 to 36 for BF16 at 24 rows; 69 to 34, 50 to 37 and
+     * 61 to 37 at 512. */
     SLUICE_CPU_BLAS_MIN_ROWS = 24,
     /* A build of OpenBLAS has at least 50 work areas, one of which a call holds. */
     SLUICE_CPU_BLAS_MAX_THREADS = 48,
