@@ -333,6 +333,16 @@ START_TEST(floats_are_finite_and_positive)
 }
 END_TEST
 
+/* Scaling that is not computed would give wrong answers far into a text, and no sign of it. */
+START_TEST(unknown_rope_scaling_is_refused)
+{
+    g_autoptr(GByteArray) file = read_model("qwen2-yarn");
+
+    rename_string(file, "yarn", "long");
+    assert_refused(file, "'qwen2.rope.scaling.type' is 'long', expected none, linear or yarn");
+}
+END_TEST
+
 START_TEST(missing_keys_are_named)
 {
     static const char *const keys[] = {"llama.block_count", "llama.context_length",
@@ -409,6 +419,7 @@ main(void)
     tcase_add_test(refused, unknown_families_are_named_with_the_nearest);
     tcase_add_loop_test(refused, hyper_parameters_have_limits, 0, N_LIMITS);
     tcase_add_test(refused, floats_are_finite_and_positive);
+    tcase_add_test(refused, unknown_rope_scaling_is_refused);
     tcase_add_test(refused, missing_keys_are_named);
     tcase_add_test(refused, missing_and_misshapen_tensors_are_named);
     tcase_add_test(refused, tied_heads_and_extra_tensors);

@@ -223,6 +223,12 @@ read_sections(SluiceParamReader *r, SluiceRope *rope)
                            name, n_pairs, rope->n_rot / 2);
 }
 
+static bool
+is_string(const SluiceGgufString *s, const char *text)
+{
+    return s->n_bytes == strlen(text) && memcmp(s->data, text, s->n_bytes) == 0;
+}
+
 static void
 read_rope(const SluiceModelParams *p, SluiceParamReader *r, bool is_neox, SluiceRope *rope)
 {
@@ -230,6 +236,7 @@ read_rope(const SluiceModelParams *p, SluiceParamReader *r, bool is_neox, Sluice
     SluiceGgufString type = {"linear", 6};
     float factor = 0.0f;
     int32_t n_ctx_orig = p->n_ctx_train;
+    bool is_none, is_linear, is_yarn;
 
     *rope = (SluiceRope){.n_rot = p->k_dim,
                          .is_neox = is_neox,
@@ -258,19 +265,20 @@ read_rope(const SluiceModelParams *p, SluiceParamReader *r, bool is_neox, Sluice
         return;
     }
     read_sections(r, rope);
-    if (factor == 0.0f || (type.n_bytes == 4 && memcmp(type.data, "none", 4) == 0))
-        return;
-    if (type.n_bytes == 6 && memcmp(type.data, "linear", 6) == 0) {
-        rope->freq_scale = 1.0f / factor;
-    } else if (type.n_bytes == 4 && memcmp(type.data, "yarn", 4) == 0) {
-        rope->freq_scale = 1.0f / factor;
-        read_yarn(r, rope, factor, n_ctx_orig);
-    } else if (!(type.n_bytes == 8 && memcmp(type.data, "longrope", 8) == 0)) {
+    is_none = is_string(&type, "none");
+    is_linear = is_string(&type, "linear");
+    is_yarn = is_string(&type, "yarn");
+    if (!is_none && !is_linear && !is_yarn) {
         g_autofree char *shown = sluice_error_printable(type.data, (gssize) MIN(type.n_bytes, 64));
 
-        sluice_params_fail(r, "key '%s' is '%s', expected none, linear, yarn or longrope", type_key,
-                           shown);
+        sluice_params_fail(r, "key '%s' is '%s', expected none, linear or yarn", type_key, shown);
+        return;
     }
+    if (factor == 0.0f || is_none)
+        return;
+    rope->freq_scale = 1.0f / factor;
+    if (is_yarn)
+        read_yarn(r, rope, factor, n_ctx_orig);
 }
 
 static void
